@@ -1,1 +1,1 @@
-"""Benchmarks: ours and the peers in one run, with ratios. `python -m benchmarks [names]`."""
+"""Benchmarks: spom and its peers in one run, with ratios. `python -m benchmarks [names]`."""

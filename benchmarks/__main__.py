@@ -1,4 +1,4 @@
-"""Run benchmarks: all of them, or those that are named."""
+"""Run benchmarks: all of them, or the named ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def names() -> list[str]:
-    """The modules here that have a `main`."""
+    """Return the names of the benchmark modules."""
     skip = {"common", "__main__"}
     return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in skip)
 
 
 def main() -> int:
-    """Run them one after another; the exit status is 1 where one of them fails or misses a floor."""
+    """Run them one after another; the exit status is 1 if one of them fails or misses a floor."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help="which ones (default: all); a name may be module:part")
     parser.add_argument("--list", action="store_true", help="say what there is")
@@ -66,7 +66,7 @@ def keep(wanted: str, first: int) -> None:
 
 
 def verdict(failed: list[str], missed: list[str]) -> str:
-    """The last line: what failed, and which floors were missed.
+    """Return the last line: the benchmarks that failed, and the floors that were missed.
 
     >>> verdict([], ["tagging: seconds"])
     '1 floor missed: tagging: seconds'

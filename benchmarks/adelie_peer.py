@@ -1,7 +1,7 @@
 """adelie's group lasso, in an environment of its own: it needs numpy 1, ours numpy 2.
 
-`SPOM_ADELIE` names the Python that has adelie (`make bench` makes one). It gets the data as .npz and gives back the
-weights and the seconds, timed inside after a warm-up, so that starting Python costs it nothing.
+`SPOM_ADELIE` names the Python that has adelie (`make bench` makes one). It reads the data as .npz and returns the
+weights and the seconds, timed inside after a warm-up, so the start of Python does not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 PYTHON = os.environ.get("SPOM_ADELIE", "")
 RULES = ("pivot", "strong")
-# For one strength: alone, or at the end of a path to it, as its documentation recommends.
+# Path lengths for a single strength: alone, or at the end of a path to it, as adelie's documentation recommends.
 STEPS = (1, 10, 30)
 # Least CPU seconds of five runs for one setting, and the weights at each strength.
 PROGRAM = """
@@ -47,7 +47,7 @@ for line in sys.stdin:
 
 
 def installed() -> bool:
-    """Whether adelie is there; says so where it is not."""
+    """Tell whether adelie is installed, and print a hint if it is not."""
     found = bool(PYTHON) and not subprocess.run([PYTHON, "-c", "import adelie"], check=False).returncode
     if not found:
         print("  (no adelie: `make bench` makes an environment for it; or set SPOM_ADELIE to a Python that has it)")
@@ -69,7 +69,7 @@ class Adelie:
         self.folder.cleanup()
 
     def solve(self, path: Any, keep: int, tol: float, rule: str, repeats: int) -> tuple[float, Any]:
-        """Least CPU seconds of a path, and the weights at its last `keep` strengths."""
+        """Return the least CPU seconds of a path, and the weights at its last `keep` strengths."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         setting = {"path": list(path), "keep": keep, "tol": tol, "rule": rule, "repeats": repeats}
@@ -81,7 +81,7 @@ class Adelie:
         return answer["seconds"], np.load(Path(self.folder.name) / "weights.npy")
 
     def best(self, paths: list[Any], keep: int, reached: Callable[[Any], bool], repeats: int = 5) -> tuple[float, str]:
-        """CPU seconds and name of the fastest setting that reaches the goal, each with its loosest tolerance."""
+        """Return CPU seconds and name of the fastest setting that reaches the goal, each at its loosest tolerance."""
         found = []
         for path in paths:
             for rule in RULES:

@@ -1,7 +1,7 @@
-"""Batch solvers beside celer, skglm, adelie, scikit-learn, liblinear and spams, one thread, all to the same accuracy.
+"""Batch solvers compared with celer, skglm, adelie, scikit-learn, liblinear and spams, one thread, equal accuracy.
 
-A peer's own tolerance means something else in each tool. So each peer runs with the loosest power of ten at which the
-duality gap of its result, computed here by hand, is small enough; the time is of that run alone.
+Tolerances mean different things in different tools. So each peer runs with the loosest power of ten at which the
+duality gap of its result, computed here, is small enough. The time is that of this run alone.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MNIST_OPTIMUM = 0.43389619
 
 
 def lasso_gap(A: Any, b: Any, w: Any, strength: float) -> float:
-    """The duality gap of 1/(2n) norm(A w - b)^2 + strength norm1(w)."""
+    """Return the duality gap of 1/(2n) norm(A w - b)^2 + strength norm1(w)."""
     n, r = b.size, b - A @ w
     dual = r / n * min(1.0, strength / max(np.abs(A.T @ r).max() / n, 1e-300))
     return float(r @ r / (2 * n) + strength * np.abs(w).sum() - (dual @ b - n / 2 * dual @ dual))
 
 
 def loosest(run: Callable[[float], Any], gap: Callable[[Any], float], goal: float) -> Callable[[], Any]:
-    """The run with the loosest tolerance whose result has this gap."""
+    """Return the run with the loosest tolerance whose result has at most this gap."""
     for tol in 10.0 ** -np.arange(2, 15):
         if gap(run(tol)) <= goal:
             return lambda tol=tol: run(tol)
@@ -42,12 +42,12 @@ def loosest(run: Callable[[float], Any], gap: Callable[[Any], float], goal: floa
 
 
 def ours(A: Any, b: Any, loss: Any, penalty: Any, goal: float) -> Any:
-    """Our working-set solver to this duality gap."""
+    """Run our working-set solver to this duality gap."""
     return last(halt(WorkingSet(LinearSmooth(A, b, loss), penalty), small("gap", goal))).theta
 
 
 def lasso() -> None:
-    """Section 5.1 of the GPM paper."""
+    """Run the lasso of section 5.1 of the GPM paper."""
     from celer import Lasso as Celer
     from skglm import Lasso as Skglm
     from sklearn.linear_model import Lasso
@@ -90,13 +90,13 @@ def lasso() -> None:
 
 
 def mnist() -> None:
-    """Ten classes with the rows of the weights as groups; spams is the one peer that has this."""
+    """Run ten classes with the rows of the weights as groups; spams is the only peer that has this."""
     import spams
 
     if data_folder() is None:
         return
     X, y = load("mnist").part("train")
-    # Exactly k / 255, as the optimum was computed; the loader gives these as single precision.
+    # Exactly k / 255, as for the stored optimum; the loader returns single precision.
     X, y = np.round(255.0 * X[:10_000].astype(np.float64)) / 255.0, y[:10_000]
     f = LinearSmooth(X, y, MulticlassLogistic(), outputs=10)
     penalty, goal = GroupLasso(1e-3, "rows"), MNIST_OPTIMUM + 1e-4
@@ -122,7 +122,7 @@ def mnist() -> None:
 
 
 def polarity() -> None:
-    """l1-logistic on text, against liblinear at its default tolerance."""
+    """Run l1-logistic on text, against liblinear at its default tolerance."""
     from sklearn.linear_model import LogisticRegression
 
     if data_folder() is None:

@@ -1,10 +1,10 @@
-"""The tables of docs/benchmarks.md: defaults of spom and other tools, each at its best known setting, in one run.
+"""The tables of docs/benchmarks.md: spom's defaults and other tools at their best known settings, in one run.
 
 `python -m benchmarks --keep beside:PART` runs a part and stores its table. `python tools/readme.py` fills that page
 and the README. Parts: `chunking`, `upos`, `landsat`, `thousand`, `shuffled`, `groups`, `spacy`. Seconds are CPU seconds
 of one thread, without compiling.
-Test sets are only scored: whatever is chosen for a tool is chosen by cross-validation on its training rows, or is the
-setting that its documentation or an earlier comparison on development data found best, as the table says.
+Test sets are only scored. The settings of each tool are chosen by cross-validation on its training rows, or are those
+that its documentation or an earlier comparison on development data found best, as the table says.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spom.data import load, read_conll, read_conllu
 from spom.metrics.phrases import phrase_scores
 
 SEEDS = 3
-# lbfgs: the pair of c1 and c2 that a grid on held-out sentences finds for both sets, 100 passes.
+# lbfgs: the c1 and c2 found by a grid on held-out sentences for both sets, 100 passes.
 CRFSUITE: dict[str, tuple[str, dict[str, Any]]] = {
     "averaged perceptron, 10 passes": ("ap", {"max_iterations": 10}),
     "passive-aggressive, 10 passes": ("pa", {"max_iterations": 10}),
@@ -36,13 +36,13 @@ CRFSUITE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def timed(task: Callable[[], Any]) -> tuple[Any, float]:
-    """What a task returns, and its CPU seconds."""
+    """Return the result of a task, and its CPU seconds."""
     begin = time.process_time()
     return task(), time.process_time() - begin
 
 
 def taggers(table: Table, what: str, ours: Any, theirs: tuple[Any, Any, Any, Callable[[Any], float]]) -> None:
-    """Our default tagger over some seeds, then each algorithm of CRFsuite: score, seconds and weights."""
+    """Compare our default tagger, over some seeds, with each algorithm of CRFsuite: score, seconds and weights."""
     train, test, labels = ours
     runs = [
         timed(lambda s=seed: SequenceTagger(random_state=s, verbose=0).fit(train(), labels)) for seed in range(SEEDS)
@@ -60,7 +60,7 @@ def taggers(table: Table, what: str, ours: Any, theirs: tuple[Any, Any, Any, Cal
 
 
 def chunking(folder: Path) -> None:
-    """CoNLL-2000."""
+    """Run CoNLL-2000."""
     path = folder / "conll2000" / "train.txt.gz"
     warm(path, templates="auto", epochs="auto")
     table = Table(
@@ -73,7 +73,7 @@ def chunking(folder: Path) -> None:
 
 
 def upos(folder: Path) -> None:
-    """EWT."""
+    """Run EWT."""
     train, test = (folder / "ewt" / f"en_ewt-ud-{part}.conllu.gz" for part in ("train", "test"))
     warm(train, templates="auto", epochs="auto")
     table = Table(
@@ -91,7 +91,7 @@ def upos(folder: Path) -> None:
 
 
 def machines(X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, tuple[float, float]]:
-    """`SVC` on single kernels and on their mean, C and width by five folds: accuracy and CPU seconds."""
+    """Fit `SVC` on single kernels and their mean, C and width by five folds; return accuracy and CPU seconds."""
     from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC
@@ -116,7 +116,7 @@ def machines(X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, tuple[float,
 
 
 def landsat(folder: Path) -> None:
-    """Landsat: `MKLClassifier()` beside machines with one kernel."""
+    """Run Landsat: `MKLClassifier()` against machines with one kernel."""
     data = load("landsat")
     X = (data.X - data.X[data.train].mean(axis=0)) / data.X[data.train].std(axis=0)
     X_train, y_train, X_test, y_test = X[data.train], data.y[data.train], X[data.test], data.y[data.test]
@@ -136,7 +136,7 @@ def landsat(folder: Path) -> None:
 
 
 def digits(draw: int, count: int, useful: int = 10) -> tuple[list[Any], Any]:
-    """Gram matrices of 800 digits and their labels: `useful` of the kernels see the pixels, the others noise."""
+    """Return Gram matrices of 800 digits, and labels: `useful` of the kernels see the pixels, the others noise."""
     from sklearn.datasets import load_digits
     from sklearn.metrics.pairwise import rbf_kernel
 
@@ -152,7 +152,7 @@ def digits(draw: int, count: int, useful: int = 10) -> tuple[list[Any], Any]:
 
 
 def thousand(folder: Path) -> None:
-    """1,000 kernels of which 10 see the digits."""
+    """Run 1,000 kernels, of which 10 see the digits."""
     table = Table(
         "400 digits, 1,000 Gaussian kernels of which 10 see the digits and 990 noise",
         settings='Means of three draws. Ours: `MKLClassifier("precomputed")`. SVC: C 10; single kernel by three folds.',
@@ -167,7 +167,7 @@ def thousand(folder: Path) -> None:
 
 
 def _drawn(draw: int) -> dict[str, tuple[float, ...]]:
-    """Accuracy and CPU seconds of each on one draw."""
+    """Return accuracy and CPU seconds of each on one draw."""
     from sklearn.model_selection import cross_val_score
     from sklearn.svm import SVC
 
@@ -198,28 +198,28 @@ def _drawn(draw: int) -> dict[str, tuple[float, ...]]:
 
 
 def shuffled(folder: Path) -> None:
-    """A pass of OnlineClassifier beside one of SGDClassifier."""
+    """Run a pass of OnlineClassifier against one of SGDClassifier."""
     from benchmarks.online import bench_shuffled
 
     bench_shuffled()
 
 
 def groups(folder: Path) -> None:
-    """Group lasso beside celer, skglm and adelie."""
+    """Run group lasso against celer, skglm and adelie."""
     from benchmarks.group_lasso import groups as race
 
     race()
 
 
 def spacy(folder: Path) -> None:
-    """Tags and trees beside spaCy from scratch."""
+    """Run tags and trees against spaCy from scratch."""
     from benchmarks.spacy_peer import trees
 
     trees(folder)
 
 
 def spacy_entities(folder: Path) -> None:
-    """Named entities beside spaCy from scratch."""
+    """Run named entities against spaCy from scratch."""
     from benchmarks.spacy_peer import ENTITIES, entities
 
     entities(folder, ENTITIES)
@@ -229,7 +229,7 @@ PARTS = {f.__name__: f for f in (chunking, upos, landsat, thousand, shuffled, gr
 
 
 def main(part: str = "") -> None:
-    """All parts, or one."""
+    """Run all parts, or one."""
     folder = data_folder()
     if folder is None:
         return

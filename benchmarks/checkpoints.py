@@ -1,9 +1,9 @@
-"""What `--checkpoint-every 1` costs: training with checkpoints after every epoch against training without.
+"""The cost of `--checkpoint-every 1`: training with a checkpoint after every epoch against training without.
 
-Seconds of the training thread, which makes the copy that is written, and wall seconds, in which the writing thread
-shows where the machine has no core left for it. Medians of the ratios of runs side by side; the floor is 1.03 for the
-training thread. Epochs whose checkpoint would cost too much have none: the number that was written is printed, and so
-is its size. The file is on the disk of the temporary folder.
+Seconds are those of the training thread, which copies the data to be written, and wall seconds, which include the
+writing thread if no core is free. Reported are medians of the ratios of alternating runs; the floor is 1.03 for the
+training thread. Epochs whose checkpoint would cost too much have none; the number of written checkpoints and their size
+are printed. The file is on the disk of the temporary folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLOOR, PAIRS = 1.03, 9
 
 
 class Written:
-    """Counts checkpoints, and keeps the size of the last."""
+    """A counter of checkpoints that keeps the size of the last one."""
 
     def __init__(self) -> None:
         self.count = self.size = 0
@@ -34,26 +34,26 @@ class Written:
 
 
 def tagger(folder: Path) -> Callable[..., Any]:
-    """CoNLL-2000, all of it, with the defaults."""
+    """Return a fit of all of CoNLL-2000 with the defaults."""
     columns = read_conll(folder / "conll2000" / "train.txt.gz")
     return lambda seen, **more: spom.SequenceTagger(random_state=0, verbose=0, callbacks=seen).fit(columns, **more)
 
 
 def parser(folder: Path) -> Callable[..., Any]:
-    """EWT, all of it, with the defaults."""
+    """Return a fit of all of EWT with the defaults."""
     bank = read_conllu(folder / "ewt" / "en_ewt-ud-train.conllu.gz")
     return lambda seen, **more: spom.DependencyParser(verbose=0, callbacks=seen).fit(bank, **more)
 
 
 def classifier(folder: Path) -> Callable[..., Any]:
-    """The first 10,000 digits of MNIST, with the defaults."""
+    """Return a fit of the first 10,000 digits of MNIST with the defaults."""
     X, y = load("mnist").part("train")
     X, y = X[:10_000], y[:10_000]
     return lambda seen, **more: spom.OnlineClassifier(random_state=0, verbose=0, callbacks=seen).fit(X, y, **more)
 
 
 def seconds(run: Callable[[], Any]) -> tuple[float, float]:
-    """(of this thread, on the wall)."""
+    """Return (seconds of this thread, wall seconds)."""
     gc.collect()
     own, wall = time.thread_time(), time.perf_counter()
     run()
@@ -61,10 +61,10 @@ def seconds(run: Callable[[], Any]) -> tuple[float, float]:
 
 
 def ratios(fit: Callable[..., Any], pairs: int, written: Written) -> tuple[float, float, float, float]:
-    """(seconds without, seconds with, ratio of the training thread, ratio of the wall), medians of pairs."""
+    """Return medians of pairs: (seconds without, seconds with, ratio in the training thread, wall ratio)."""
     found = []
     with tempfile.TemporaryDirectory() as name:
-        # As the command asks for them: not once more at the end, where they are removed.
+        # As in the command: without a last checkpoint at the end, as it would be removed.
         kept = {"checkpoint": Path(name) / "state", "checkpoint_every": "1 or stop"}
         fit(Written(), **kept)
         for turn in range(pairs):

@@ -1,9 +1,9 @@
-"""The command: how long it takes to say what it can do, to open a large model, to tag a file, to learn from one.
+"""The command: the time for its help, for opening a large model, for tagging a file and for learning from one.
 
 `python -m benchmarks command:help`, `command:load`, `command:predict`, `command:train` run one part. Tagging is timed
 from the raw file to the written one, in this process once compiled code is loaded, and as a process of its own, with
-Python's start and all imports. The peer is python-crfsuite, whose tagger gets its features ready made as
-`ItemSequence`, or makes them in Python from tokens that are in memory already. Times are CPU seconds, so that a busy
+Python's start and all imports. The peer is python-crfsuite, whose tagger either gets ready-made features as
+`ItemSequence`, or makes them in Python from tokens in memory. Times are CPU seconds, so that other load on the
 machine does not count, unless a row says wall.
 """
 
@@ -29,12 +29,12 @@ TIMES = 10
 
 
 def process(*words: str) -> tuple[float, float, str]:
-    """Wall and CPU seconds of the command in a process of its own, and what it printed."""
+    """Return wall and CPU seconds of the command in a process of its own, and its output."""
     return run([sys.executable, "-m", "spom", *words])
 
 
 def run(command: list[str]) -> tuple[float, float, str]:
-    """The same of any command."""
+    """Return wall and CPU seconds of any command, and its output."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -43,7 +43,7 @@ def run(command: list[str]) -> tuple[float, float, str]:
 
 
 def help_times() -> None:
-    """`--help` of the command and of one part of it."""
+    """Time `--help` of the command and of one subcommand."""
     table = Table("time to the help, a process each (seconds; peer: Python doing nothing)")
     for words in (["--help"], ["train", "tagger", "--help"]):
         ours = np.min([process(*words)[:2] for _ in range(9)], axis=0)
@@ -54,7 +54,7 @@ def help_times() -> None:
 
 
 def load_times(folder: Path) -> None:
-    """A model of 500 MB: loaded and used for one prediction; beside pickle, which reads all of it."""
+    """Time loading a model of 500 MB for one prediction, against pickle, which reads all of it."""
     import pickle
 
     from scipy import sparse
@@ -93,7 +93,7 @@ def load_times(folder: Path) -> None:
 
 
 def predict_times(folder: Path, data: Path) -> None:
-    """CoNLL-2000's test sentences, and ten times as many, from the raw file to the written file."""
+    """Time CoNLL-2000's test sentences, and ten times as many, from the raw file to the written file."""
     model, out = folder / "chunker.spom", folder / "tagged.txt"
     spom(["train", "tagger", "--train", str(data / "train.txt.gz"), "--model", str(model), "--quiet"])
     raw = gzip.decompress((data / "test.txt.gz").read_bytes())
@@ -127,7 +127,7 @@ def predict_times(folder: Path, data: Path) -> None:
 
 
 def train_times(folder: Path, data: Path) -> None:
-    """From the file to the model, as a process, and python-crfsuite from its Python strings."""
+    """Time learning from file to model, as a process, and python-crfsuite from its Python strings."""
     words = ["train", "tagger", "--train", str(data / "train.txt.gz"), "--dev", str(data / "test.txt.gz")]
     words += ["--model", str(folder / "model.spom"), "--json"]
     process("train", "tagger", "--train", str(data / "test.txt.gz"), "--model", str(folder / "w.spom"), "--epochs", "1")
@@ -155,7 +155,7 @@ def train_times(folder: Path, data: Path) -> None:
 
 
 def main(part: str = "") -> None:
-    """All parts, or one of help, load, predict, train."""
+    """Run all parts, or one of help, load, predict, train."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if part in ("", "help"):

@@ -1,7 +1,7 @@
-"""Timing and tables that all benchmarks share.
+"""Timing and tables shared by all benchmarks.
 
 A benchmark module has `main()`, which prints tables of rows (what, ours, peer, ratio, target, reached). The ratio is
-peer / ours, so that above one is better for us wherever less is better.
+peer / ours, so above 1 is better for us wherever less is better.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timing:
-    """The least seconds over repeats, and what the last call returned."""
+    """The least seconds over repeats, and the result of the last call."""
 
     seconds: float
     result: Any
 
 
 def measure(function: Callable[[], Any], repeats: int = 5, *, wall: bool = False, warm: bool = True) -> Timing:
-    """The least time of a call: CPU seconds of this thread, or wall seconds (for threads and other processes)."""
+    """Return the least time of a call: CPU seconds of this thread, or wall seconds (for threads and processes)."""
     clock = time.perf_counter if wall else time.thread_time
     result = function() if warm else None
     best = math.inf
@@ -37,7 +37,7 @@ def measure(function: Callable[[], Any], repeats: int = 5, *, wall: bool = False
 
 
 def race(*functions: Callable[[], Any], repeats: int = 5, wall: bool = False) -> list[Timing]:
-    """The same for several functions, in turns, so that a busy spell of the machine hits all of them."""
+    """Measure several functions in turns, so that other load on the machine affects all of them."""
     clock = time.perf_counter if wall else time.thread_time
     results = [function() for function in functions]
     best = [math.inf] * len(functions)
@@ -50,16 +50,16 @@ def race(*functions: Callable[[], Any], repeats: int = 5, wall: bool = False) ->
     return [Timing(seconds, result) for seconds, result in zip(best, results, strict=True)]
 
 
-# Floors that were missed since the program began: its exit status and its last line say so.
+# Floors missed since the program started; they set its exit status and appear in its last line.
 MISSED: list[str] = []
 
 
-# Every table since the program began, for `--keep`.
+# Every table since the program started, for `--keep`.
 TABLES: list[Table] = []
 
 
 def judged(what: str, reached: bool) -> str:
-    """`yes`, or `NO` for a floor that is missed; what is missed is kept."""
+    """Return `yes`, or `NO` for a missed floor, which is recorded."""
     if not reached:
         MISSED.append(what)
     return "yes" if reached else "NO"
@@ -67,7 +67,7 @@ def judged(what: str, reached: bool) -> str:
 
 @dataclass
 class Table:
-    """Rows that are printed as they come; floors that they miss are counted."""
+    """Rows that are printed as they are added; missed floors are recorded."""
 
     title: str
     rows: list[tuple[str, str, str, str, str, str]] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Table:
         reached: bool | None = None,
         unit: str = "",
     ) -> None:
-        """One row; `reached` says whether the target is met, None where there is none."""
+        """Add one row; `reached` tells whether the target is met, None if there is no target."""
         ratio = peer / ours if ours and not math.isnan(peer) else math.nan
         mark = "" if reached is None else judged(f"{self.title}: {what}", reached)
         row = (what, _number(ours) + unit, _number(peer) + (unit if not math.isnan(peer) else ""), _number(ratio))
@@ -110,7 +110,7 @@ def _number(x: float) -> str:
 
 
 def data_folder() -> str | None:
-    """Where the real data are: $SPOM_DATA, or None with a line that says so."""
+    """Return the folder of the real data, $SPOM_DATA, or print a hint and return None."""
     folder = os.environ.get("SPOM_DATA")
     if not folder or not os.path.isdir(folder):
         print("  (skipped: set SPOM_DATA to the folder of the real data sets; `spom data fetch NAME` fills it)")

@@ -1,9 +1,9 @@
-"""Tokens a second of the decoders, from ready scores, one thread.
+"""Tokens per second of the decoders, from ready scores, one thread.
 
-Chains race CRFsuite (python-crfsuite), on a model that it trained and with the scores of that model: both find the same
-labels. Its features are looked up before the clock starts; for marginals, where it keeps the result, the time of that
-lookup is measured and taken off. For trees no peer is installed from an index: they race the same algorithms in plain
-numpy, which are below. Ours is timed through the public methods, with all of their checks.
+Chains race CRFsuite (python-crfsuite), on a model that it trained and with that model's scores: both find the same
+labels. Its features are looked up before the clock starts. For marginals, which it caches, the time of that lookup is
+measured and subtracted. For trees no peer can be installed from an index, so they race the same algorithms in plain
+numpy, below. Ours is timed through the public methods, with all their checks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LABELS = 22  # as CoNLL-2000 has
 
 
 def lengths(rng: np.random.Generator, mean: float, count: int) -> Any:
-    """Lengths of sentences: a few long ones, many short."""
+    """Draw lengths of sentences: a few long ones, many short ones."""
     return np.clip(rng.lognormal(math.log(mean) - 0.2, 0.63, count).astype(int), 1, 120)
 
 
 def crfsuite_problem(rng: np.random.Generator, folder: Path, sizes: Any) -> tuple[Any, list[Any], list[ChainParts]]:
-    """A model of CRFsuite's, the sentences as it takes them, and their scores as we take them."""
+    """Return a model of CRFsuite, the sentences as it takes them, and their scores as we take them."""
     import pycrfsuite
 
     words = 400
@@ -108,7 +108,7 @@ def rate(table: Table, what: str, seconds: float, tokens: int) -> None:
 
 
 def numpy_arborescence(s: Any) -> Any:
-    """Chu-Liu and Edmonds by contraction, with numpy: heads with the root as 0; s[h, m], -inf where there is no arc."""
+    """Return heads, 0 for the root, by Chu-Liu and Edmonds with contraction in numpy; s[h, m] is -inf for no arc."""
     N = s.shape[0]
     heads = s.argmax(axis=0)
     heads[0] = 0
@@ -142,7 +142,7 @@ def numpy_arborescence(s: Any) -> Any:
 
 
 def numpy_eisner(s: Any) -> float:
-    """The best projective score, with numpy for the splits of a span (no back pointers: less work than ours)."""
+    """Return the best projective score, with numpy over the splits of a span (no back pointers: less work than we)."""
     N = s.shape[0]
     right, left = np.full((N, N), -np.inf), np.full((N, N), -np.inf)
     to_right, to_left = right.copy(), left.copy()
@@ -159,7 +159,7 @@ def numpy_eisner(s: Any) -> float:
 
 
 def numpy_matrix_tree(s: Any) -> Any:
-    """Marginals from the inverse of the Laplacian: exact only as long as scores are not peaked."""
+    """Return marginals from the inverse of the Laplacian, which are exact only if scores are not peaked."""
     A = np.exp(s)
     L = np.diag(A[:, 1:].sum(axis=0)) - A[1:, 1:]
     inverse = np.linalg.inv(L)
@@ -209,7 +209,7 @@ def micro(ours: Any, peer: Any, tokens: int) -> tuple[float, float]:
 
 
 def main(part: str = "") -> None:
-    """Both tables, or `chains` or `trees` alone."""
+    """Print both tables, or only `chains` or `trees`."""
     if part in ("", "chains"):
         table = Table("Chains beside CRFsuite, from ready scores")
         try:

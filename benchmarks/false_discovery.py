@@ -1,6 +1,6 @@
 """Is the false discovery rate held? `python -m benchmarks false_discovery[:taggers|parsers|kernels[,DRAWS]]`.
 
-A false discovery is a block of planted noise that is kept; each draw takes other data and other noise.
+A false discovery is a block of planted noise that is kept; each draw has different data and noise.
 
 - taggers: CoNLL-2000's training sentences with the 19 templates of chunking, and 19 more whose features are drawn at
   random for each token, from Zipf's law with as many features as one of the real ones.
@@ -38,7 +38,7 @@ TREES, ROWS = 300, 120
 
 
 def planted(tokens: Tokens, blocks: Blocks, random: np.random.Generator) -> tuple[Tokens, Blocks]:
-    """The features, and blocks of noise after them: one feature of each for each token."""
+    """Return the features followed by blocks of noise, with one feature of each block per token."""
     sizes = random.choice(blocks.sizes, NOISE)
     more = []
     for size in sizes.tolist():
@@ -57,7 +57,7 @@ def planted(tokens: Tokens, blocks: Blocks, random: np.random.Generator) -> tupl
 
 
 def taggers(draws: int) -> None:
-    """Templates of chunks."""
+    """Run templates of chunks."""
     X, y = split_labels(read_conll(found_folder() / "conll2000" / "train.txt.gz"), None)
     source = make_features("chunking", X)
     rows = source.fit(X)
@@ -75,8 +75,8 @@ def taggers(draws: int) -> None:
     report("templates of chunks", kept, len(blocks), NOISE, draws)
 
 
-# Families of templates of words and UPOS, and the same of columns that are noise. None of these reads one column at
-# different places of both sides: where both are the same word, equal values would say so.
+# Families of templates of words and UPOS, and similar ones of noise columns. None of these reads one column at
+# different places of both sides: if both are the same word, equal values would reveal it.
 REAL = [
     *("h.form", "h.suffix", "h.prefix", "h.upos", "h-1.upos h.upos", "h.upos h+1.upos", "h-1.upos h.upos h+1.upos"),
     *("m.form dir", "m.suffix dir", "m.upos dir", "m-1.upos m.upos dir", "m.upos m+1.upos dir", "h.upos m.upos"),
@@ -107,7 +107,7 @@ DRAWN = [
 
 
 def parsers(draws: int) -> None:
-    """Templates of arcs."""
+    """Run templates of arcs."""
     bank = read_conllu(found_folder() / "ewt" / "en_ewt-ud-train.conllu.gz")
     noisy = {"lemma": 2000, "xpos": 45, "feats": 100}
     penalty = chosen_penalty("group-lasso", TREES)
@@ -126,14 +126,14 @@ def parsers(draws: int) -> None:
         gold = with_roots(some.heads, codes)
         found = discover_arcs(templates, codes, gold, penalty, RATE, projective=True, seed=draw)
         real = {parse_template(name)[0].name for name in REAL}
-        # Noise is numbered from the end of the real ones.
+        # Noise is numbered after the real ones.
         return np.array([len(REAL) * (found.families[m] not in real) for m in found.found.tolist()])
 
     report("families of templates of arcs", kept, len(REAL), len(DRAWN), draws)
 
 
 def kernels(draws: int) -> None:
-    """Kernels on single columns."""
+    """Run kernels on single columns."""
     X, y = load_breast_cancer(return_X_y=True)
     columns = X.shape[1]
 
@@ -153,7 +153,7 @@ def kernels(draws: int) -> None:
 
 
 def report(what: str, kept: Callable[[int], Any], real: int, noise: int, draws: int) -> None:
-    """The mean share of noise among what is kept, and the share of the others; noise is numbered from `real` on."""
+    """Report the mean share of noise among the kept, and of real ones kept; noise is numbered from `real` on."""
     begin = time.process_time()
     shares, power = [], []
     for draw in range(draws):
@@ -170,7 +170,7 @@ def report(what: str, kept: Callable[[int], Any], real: int, noise: int, draws: 
 
 
 def found_folder() -> Path:
-    """The folder with the data sets."""
+    """Return the folder with the data sets."""
     folder = data_folder()
     if folder is None:
         raise SystemExit("  (no data: set SPOM_DATA)")
@@ -181,7 +181,7 @@ PARTS = {"taggers": taggers, "parsers": parsers, "kernels": kernels}
 
 
 def main(part: str = "") -> None:
-    """All parts, or one."""
+    """Run all parts, or one."""
     name, _, draws = part.partition(",")
     for one in [name] if name else PARTS:
         PARTS[one](int(draws or 50))

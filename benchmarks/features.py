@@ -1,9 +1,9 @@
 """From the raw file of CoNLL-2000 to features: spom's templates, and strings built in Python for CRFsuite.
 
-The peer reads the same file, builds the 19 features of CRFsuite's chunking tutorial for each token as strings, written
-out by hand (faster than the tutorial's own loop over templates, which is timed too), and hands them over: for training
-to python-crfsuite's `Trainer.append`, which numbers them, for tagging as its `ItemSequence`. CPU seconds; compiled code
-is there before the clock starts.
+The peer reads the same file and builds the 19 features of CRFsuite's chunking tutorial per token as strings, in
+hand-written code (faster than the tutorial's own loop over templates, which is timed too). It passes them, for
+training, to python-crfsuite's `Trainer.append`, which numbers them, and for tagging as its `ItemSequence`. CPU seconds;
+compiled code is loaded before the clock starts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Sentence = list[tuple[str, ...]]
 
 
 def read(path: Path) -> list[Sentence]:
-    """The sentences of a file, as a script would read them."""
+    """Return the sentences of a file, as a script would read them."""
     with gzip.open(path, "rt") as file:
         parts = file.read().strip().split("\n\n")
     return [[tuple(line.split(" ")) for line in part.split("\n")] for part in parts]
 
 
 def by_hand(sentence: Sentence) -> list[list[str]]:
-    """The strings of each token."""
+    """Return the strings of each token."""
     w = ["_B-2", "_B-1", *(token[0] for token in sentence), "_B+1", "_B+2"]
     p = ["_B-2", "_B-1", *(token[1] for token in sentence), "_B+1", "_B+2"]
     found = []
@@ -58,7 +58,7 @@ def by_hand(sentence: Sentence) -> list[list[str]]:
 
 
 def by_templates(sentence: Sentence) -> list[list[str]]:
-    """The same by a loop over templates and their atoms, as the tutorial's script does."""
+    """Return the same strings by a loop over templates and their atoms, as the tutorial's script does."""
     from spom.features.ready import ready
 
     templates = [(t.name, [(0 if s.column == "w" else 1, o) for s, o in t.atoms]) for t in ready("chunking")]
@@ -79,7 +79,7 @@ def by_templates(sentence: Sentence) -> list[list[str]]:
 
 
 def same_features(path: Path) -> None:
-    """Both ways give the same strings for the same tokens, or this stops."""
+    """Check that both ways give the same strings for the same tokens."""
     from spom.data import read_conll
     from spom.features import Templates
 
@@ -94,7 +94,7 @@ def same_features(path: Path) -> None:
 
 
 def main() -> None:
-    """Train: file to features. Test: file to features by what was learnt. Then the same from dicts and lists."""
+    """Time features of the training file, those of the test file by the learnt ones, then those of dicts and lists."""
     folder = data_folder()
     if folder is None:
         return

@@ -1,8 +1,8 @@
-"""Whether a stored table is still what the code gives.
+"""Checks whether a stored table still matches the code.
 
-A table of `results/` is kept with the numbers of tiny fits of the estimators that it shows, made when it was stored. A
-test makes these fits again: where they give other numbers, so does the benchmark, and its table is stale. The seconds
-of a benchmark cannot be compared like this; what chooses them (passes, strengths, templates) can.
+A table of `results/` is stored with the numbers of tiny fits of the estimators that it shows. A test repeats these
+fits: if they give other numbers, so does the benchmark, and its table is stale. The seconds of a benchmark cannot be
+compared like this, but the choices behind them (passes, strengths, templates) can.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-# Numbers of tiny fits differ by less than this between processors.
+# Relative differences of tiny fits between processors are below this.
 CLOSE = 0.02
 
 
 def tagger() -> list[float]:
-    """Passes, strength, weights and score of a default tagger."""
+    """Return passes, strength, weights and score of a default tagger."""
     from spom import SequenceTagger
     from spom.data.generated import ingredients
 
@@ -27,7 +27,7 @@ def tagger() -> list[float]:
 
 
 def pipeline() -> list[float]:
-    """Measures of a default pipeline on a generated treebank, and how many weights it has."""
+    """Return measures of a default pipeline on a generated treebank, and its numbers of weights."""
     from spom import Pipeline
     from spom.data.conllu import parse_conllu
     from spom.data.generated_trees import kitchen
@@ -40,7 +40,7 @@ def pipeline() -> list[float]:
 
 
 def kernels() -> list[float]:
-    """Strength, kernels and accuracy of a default machine on digits."""
+    """Return strength, kernels and accuracy of a default machine on digits."""
     from sklearn.datasets import load_digits
 
     from spom import MKLClassifier
@@ -52,7 +52,7 @@ def kernels() -> list[float]:
 
 
 def online() -> list[float]:
-    """The weights of one pass under a given l1 penalty."""
+    """Return the sum of absolute weights and the score of one pass under a given l1 penalty."""
     from sklearn.datasets import load_breast_cancer
 
     from spom import OnlineClassifier
@@ -64,7 +64,7 @@ def online() -> list[float]:
 
 
 def groups() -> list[float]:
-    """The objective of a small group lasso."""
+    """Return the sum of absolute weights and the mean squared error of a small group lasso."""
     from spom import ProximalRegressor
     from spom.penalties import GroupLasso
 
@@ -76,7 +76,7 @@ def groups() -> list[float]:
 
 
 PROBES: dict[str, Callable[[], list[float]]] = {f.__name__: f for f in (tagger, pipeline, kernels, online, groups)}
-# What each stored table shows. Proximal operators are tested by themselves.
+# The estimator that each stored table shows. Proximal operators have their own tests.
 SHOWN = {
     "beside:chunking": "tagger",
     "beside:upos": "tagger",
@@ -90,13 +90,13 @@ SHOWN = {
 
 
 def stamp(benchmark: str) -> dict[str, list[float]]:
-    """The numbers that are stored with a table."""
+    """Return the numbers that are stored with a table."""
     name = SHOWN.get(benchmark)
     return {} if name is None else {name: PROBES[name]()}
 
 
 def changed(stored: list[float], now: list[float]) -> bool:
-    """Whether the numbers of today are others.
+    """Tell whether the current numbers differ from the stored ones.
 
     >>> changed([1.0, 0.5], [1.001, 0.5]), changed([6.0], [12.0])
     (False, True)

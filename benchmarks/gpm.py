@@ -1,4 +1,4 @@
-"""Proximal steps in any norm: the tables and figures of the GPM paper (El Halabi et al. 2017), ours beside theirs.
+"""Proximal steps in any norm: the tables and figures of the GPM paper (El Halabi et al. 2017), ours next to theirs.
 
 Parts: `sort` (the l1-norm prox of l1 against numpy.sort), `table1`, `large`, `fig1`, `fig2`.
 """
@@ -27,7 +27,7 @@ from spom.penalties import L1, L1Ball, LatentGroupLasso, LInf
 
 
 def sort() -> None:
-    """General proxes in linear time, at p = 1e6, with the dual element and the objective."""
+    """Time general proxes in linear time, at p = 1e6, with the dual element and the objective."""
     table = Table("general prox at p = 1e6 against one numpy.sort of it (seconds)")
     rng = np.random.default_rng(0)
     u, z = rng.standard_normal(10**6), rng.standard_normal(10**6)
@@ -54,7 +54,7 @@ def sort() -> None:
 
 
 def warm_prox(u: Any, penalty: LatentGroupLasso) -> tuple[float, int]:
-    """(mean seconds of a prox, most programs), one after the other at ten points near u, as a solver's iterates are."""
+    """Return (mean seconds of a prox, most programs) at ten consecutive points near u, like a solver's iterates."""
     solve = GeneralProx(penalty, "linf", u.size)
     rng = np.random.default_rng(1)
     points = [u + 1e-2 * rng.standard_normal(u.size) for _ in range(10)]
@@ -64,9 +64,10 @@ def warm_prox(u: Any, penalty: LatentGroupLasso) -> tuple[float, int]:
 
 
 def table1() -> None:
-    """The prox of the l-inf latent group lasso: ours in the l-inf norm, and the Euclidean one three ways.
+    """Time the prox of the l-inf latent group lasso: ours in the l-inf norm, and the Euclidean one in three ways.
 
-    "kept warm" is the prox as a solver calls it, near the last point, with the last program; "from nothing" builds it.
+    "kept warm" is the prox as a solver calls it, near the last point, with the last program; "from nothing" rebuilds
+    it.
     """
     table = Table("GPM Table 1: prox of the l-inf latent group lasso (seconds; peer: anchored cyclic projections)")
     for p in (64, 128, 256, 512):
@@ -99,7 +100,7 @@ def table1() -> None:
 
 
 def large() -> None:
-    """The same prox at p = 4096."""
+    """Time the same prox at p = 4096."""
     table = Table("the l-inf-norm prox of the latent group lasso at p = 4096")
     u, penalty = latent_case(4096, 0)
     timing = measure(lambda: general_prox(penalty, "linf", u, np.zeros(4096), 1.0), repeats=3)
@@ -114,7 +115,7 @@ def large() -> None:
 
 
 def fig1() -> None:
-    """Rounds to 1e-9, and the error after 100 and 1000 rounds."""
+    """Print rounds to 1e-9, and the error after 100 and 1000 rounds."""
     from sklearn.linear_model import Lasso
 
     for s in (10, 50, 100):
@@ -134,9 +135,9 @@ def fig1() -> None:
 
 
 def fig2(strength: float = 1e-2) -> None:
-    """accGPM in the l-inf norm against FISTA with the Euclidean prox, and with ours.
+    """Run accGPM in the l-inf norm against FISTA with cyclic projections, and with our exact Euclidean prox.
 
-    The strength matters: accGPM took 567 rounds to 1e-9 at 1e-1 and some 1700 at 1e-2, and at 1e-3, where the optimum
+    The strength matters: accGPM took 567 rounds to 1e-9 at 1e-1 and about 1700 at 1e-2. At 1e-3, where the optimum
     is the best estimate of the truth among powers of ten (error 1.6e-4 against 2.0e-4), 5000 rounds are not enough.
     """
     smooth, groups, truth = latent_learning()

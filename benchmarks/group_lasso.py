@@ -1,7 +1,7 @@
-"""Group lasso beside celer, skglm and adelie, one thread, all to the same duality gap: one strength, and a path.
+"""Group lasso compared with celer, skglm and adelie, one thread, all to the same duality gap: one strength, and a path.
 
-A peer's own tolerance means something else in each tool. So each tool, ours among them on the path, runs with the
-loosest power of ten at which the gap of its result, computed here by hand, is small enough.
+Tolerances mean different things in different tools. So each tool, including ours on the path, runs with the loosest
+power of ten at which the gap of its result, computed here, is small enough.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spom.solvers.iterate import halt, last, small
 
 GROUP, USED = 10, 25
 ROWS, COLUMNS = 1000, 5000
-# The path: so many strengths, down to so small a part of the largest.
+# The path: the number of strengths, and the smallest as a fraction of the largest.
 STRENGTHS, RATIO = 30, 0.03
 
 
@@ -38,7 +38,7 @@ class Problem:
 
     @classmethod
     def made(cls, noise: float) -> Problem:
-        """Generated data, 25 of 500 groups in use; the noise is this part of the signal."""
+        """Generate data with 25 of 500 groups in use; the noise is this fraction of the signal."""
         rng = np.random.default_rng(0)
         A, w = np.asfortranarray(rng.standard_normal((ROWS, COLUMNS))), np.zeros((COLUMNS // GROUP, GROUP))
         w[rng.choice(COLUMNS // GROUP, USED, replace=False)] = rng.standard_normal((USED, GROUP))
@@ -48,7 +48,7 @@ class Problem:
         return cls(A, b, 1e-6 * float(b @ b) / (2 * ROWS), top)
 
     def gap(self, w: Any, strength: float) -> float:
-        """The duality gap."""
+        """Return the duality gap."""
         n, r = self.b.size, self.b - self.A @ w
         norms = np.linalg.norm((self.A.T @ r / n).reshape(-1, GROUP), axis=1)
         dual = r / n * min(1.0, strength / norms.max())
@@ -56,34 +56,34 @@ class Problem:
         return float(r @ r / (2 * n) + omega - (dual @ self.b - n / 2 * dual @ dual))
 
     def reached(self, weights: Any, strengths: Any) -> bool:
-        """Whether each of the solutions has the gap."""
+        """Tell whether each of the solutions reaches the gap."""
         return all(self.gap(w, s) <= self.goal * (1 + 1e-6) for w, s in zip(weights, strengths, strict=True))
 
     def loosest(self, run: Callable[[float, Any], Any], strengths: Any) -> Callable[[], Any]:
-        """The run with the loosest tolerance that reaches the gap at each strength."""
+        """Return the run with the loosest tolerance that reaches the gap at each strength."""
         for tol in 10.0 ** -np.arange(2, 15):
             if self.reached(run(tol, strengths), strengths):
                 return lambda tol=tol: run(tol, strengths)
         raise RuntimeError(f"no tolerance reaches a gap of {self.goal}")
 
     def ours(self, strength: float) -> Any:
-        """Our working-set solver to the gap."""
+        """Run our working-set solver to the gap."""
         smooth = LinearSmooth(self.A, self.b, Squared())
         return last(halt(WorkingSet(smooth, GroupLasso(strength, GROUP)), small("gap", self.goal))).theta
 
     def our_path(self, tol: float, strengths: Any) -> Any:
-        """Our path; `tol` is a relative gap."""
+        """Run our path; `tol` is a relative gap."""
         return path(LinearSmooth(self.A, self.b, Squared()), GroupLasso(1.0, GROUP), strengths=strengths, tol=tol).coefs
 
     def celer(self, tol: float, strengths: Any) -> Any:
-        """Celer's path of any length."""
+        """Run celer's path of any length."""
         from celer import GroupLasso as Celer
 
         model = Celer(groups=GROUP, fit_intercept=False, tol=tol, max_iter=200)
         return model.path(self.A, self.b, alphas=np.asarray(strengths))[1].T
 
     def skglm(self, tol: float, strengths: Any) -> Any:
-        """Fits of skglm, each from the one before."""
+        """Run fits of skglm, each from the previous one."""
         from skglm import GroupLasso as Skglm
 
         model = Skglm(groups=GROUP, fit_intercept=False, tol=tol, warm_start=True)
@@ -91,7 +91,7 @@ class Problem:
 
 
 def single(problem: Problem, part: int, what: str, table: Table, adelie: Adelie | None) -> None:
-    """The rows of one strength."""
+    """Add the rows of one strength."""
     strength = problem.top / part
     assert problem.reached([problem.ours(strength)], [strength])
     for name in ("celer", "skglm"):
@@ -106,7 +106,7 @@ def single(problem: Problem, part: int, what: str, table: Table, adelie: Adelie 
 
 
 def whole_path(problem: Problem, what: str, table: Table, adelie: Adelie | None) -> None:
-    """The rows of a path."""
+    """Add the rows of a path."""
     strengths = problem.top * np.geomspace(1.0, RATIO, STRENGTHS)
     mine = problem.loosest(problem.our_path, strengths)
     for name in ("celer", "skglm"):
@@ -119,7 +119,7 @@ def whole_path(problem: Problem, what: str, table: Table, adelie: Adelie | None)
 
 
 def groups() -> None:
-    """A group lasso with 25 of 500 groups in use."""
+    """Run a group lasso with 25 of 500 groups in use."""
     table = Table(
         "group lasso, n 1000, p 5000, groups of 10, to a gap of 1e-6 of the loss at zero (seconds)",
         settings="Generated data, 25 of 500 groups in use. Each tool has the loosest of its tolerances that reaches "

@@ -1,4 +1,4 @@
-"""Costs that grow as they should: `partial_fit` of one row (`rows`), columns of different scales (`scales`), taggers
+"""Costs that must grow as expected: `partial_fit` of one row (`rows`), columns of different scales (`scales`), taggers
 with many labels (`labels`), many classes under an l1 penalty (`classes`, and ten thousand of them: `many`), kernels of
 different scales (`kernels`).
 
@@ -35,7 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def call_seconds(model: Any, rows: list[Any]) -> float:
-    """The median of a call of `partial_fit` with one row, after the first five."""
+    """Return the median seconds of a `partial_fit` call with one row, after the first five."""
     taken = []
     for k, row in enumerate(rows):
         begin = time.thread_time()
@@ -45,7 +45,7 @@ def call_seconds(model: Any, rows: list[Any]) -> float:
 
 
 def bench_rows(d: int = 1_000_000) -> None:
-    """One row of 50 non-zeros per call, beside SGDClassifier."""
+    """Time one row of 50 non-zeros per call, against SGDClassifier."""
     from sklearn.linear_model import SGDClassifier
 
     table = Table(f"partial_fit of one row, {d:,} features, CPU milliseconds (peer: SGDClassifier)")
@@ -59,7 +59,7 @@ def bench_rows(d: int = 1_000_000) -> None:
 
 
 def forest(n: int = 14_000) -> tuple[Any, Any]:
-    """54 columns as those of the forest cover data, metres and degrees beside 44 of zeros and ones; 7 classes."""
+    """Draw 54 columns like those of the forest cover data, metres and degrees plus 44 of zeros and ones; 7 classes."""
     random = np.random.default_rng(0)
     means, spread = (2800, 155, 14, 270, 46, 2350, 212, 223, 142, 1980), (280, 110, 7, 210, 58, 1550, 26, 20, 38, 1320)
     measured = np.asarray(means) + np.asarray(spread) * random.standard_normal((n, 10))
@@ -72,7 +72,7 @@ def forest(n: int = 14_000) -> tuple[Any, Any]:
 
 
 def bench_scales() -> None:
-    """Seven classes, columns of very different scales, default settings."""
+    """Time seven classes, columns of very different scales, default settings."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -87,12 +87,12 @@ def bench_scales() -> None:
 
 
 def peak() -> float:
-    """The most memory this process has held, in megabytes."""
+    """Return the peak memory of this process, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def joint(folder: str, part: str, names: tuple[str, ...]) -> tuple[Any, Any]:
-    """Words of EWT, and columns joined as labels."""
+    """Return words of EWT, and columns joined as labels."""
     columns = read_conllu(Path(folder) / "ewt" / f"en_ewt-ud-{part}.conllu.gz").columns
     fields = []
     for name in ("form", *names):
@@ -104,7 +104,7 @@ def joint(folder: str, part: str, names: tuple[str, ...]) -> tuple[Any, Any]:
 
 
 def bench_labels() -> None:
-    """EWT's features as labels; then parts of speech, features and relations, the 1,000 most frequent."""
+    """Time EWT's features as labels; then parts of speech, features and relations, the 1,000 most frequent."""
     folder = data_folder()
     if folder is None:
         return
@@ -125,7 +125,7 @@ def bench_labels() -> None:
 
 
 def topics(n: int, d: int, k: int, each: int = 50) -> tuple[Any, Any]:
-    """Rows of 50 words: most by Zipf's law, one in eight from 60 words of the row's class."""
+    """Draw rows of 50 words: most by Zipf's law, one in eight from 60 words of the row's class."""
     random = np.random.default_rng(0)
     y, own = random.integers(k, size=n), random.integers(d // 10, d, size=(k, 60))
     common = np.minimum((d * random.random((n, each)) ** 3).astype(np.int64), d - 1)
@@ -137,7 +137,7 @@ def topics(n: int, d: int, k: int, each: int = 50) -> tuple[Any, Any]:
 
 
 def bench_classes(d: int = 100_000, k: int = 300, n: int = 4000, epochs: int = 3) -> None:
-    """d = 1e5, k = 300 under an l1 penalty: memory of `fit`, and time per non-zero and class."""
+    """Measure memory of `fit`, and time per non-zero and class, for d = 1e5, k = 300 under an l1 penalty."""
     table = Table(f"OnlineClassifier(penalty=L1(1e-5)), {d:,} features, {k} classes")
     X, y = topics(n + n // 4, d, k)
     before, model = peak(), OnlineClassifier(penalty=L1(1e-5), epochs=epochs, verbose=0)
@@ -150,7 +150,7 @@ def bench_classes(d: int = 100_000, k: int = 300, n: int = 4000, epochs: int = 3
 
 
 def bench_many(d: int = 100_000, k: int = 10_000, n: int = 200_000) -> None:
-    """1e5 features, 1e4 classes and 1e7 non-zeros: one pass, within 4 GB with the data."""
+    """Run one pass over 1e5 features, 1e4 classes and 1e7 non-zeros, within 4 GB including the data."""
     table = Table(f"OnlineClassifier(penalty=L1(1e-8)), {d:,} features, {k:,} classes, {n:,} rows, one pass")
     X, y = topics(n + 2000, d, k)
     model = OnlineClassifier(penalty=L1(1e-8), epochs=1, verbose=0, random_state=0)
@@ -162,7 +162,7 @@ def bench_many(d: int = 100_000, k: int = 10_000, n: int = 200_000) -> None:
 
 
 def bench_kernels(n: int = 1000) -> None:
-    """Kernels of very different scale, to the duality gap, beside three Gaussians on the same rows."""
+    """Time kernels of very different scale, to the duality gap, against three Gaussians on the same rows."""
     from sklearn.datasets import load_digits
 
     table = Table(f"MKLClassifier(solver='frank-wolfe'), digits, {n:,} rows, CPU seconds (peer: three Gaussians)")

@@ -1,7 +1,7 @@
 """Kernels: Table 1 of SPOM on handwritten words, the speed of its rounds, many kernels, Landsat and MNIST.
 
 Parts: `table1` (ten folds: train on one, test on nine; `table1-quick` tests on every fourth word), `speed`, `many`,
-`landsat`, `mnist`, `beside` (explicit features beside a kernel, ten folds). CPU seconds of one thread.
+`landsat`, `mnist`, `beside` (explicit features next to a kernel, ten folds). CPU seconds of one thread.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PAPER_C, DEFAULT_C = 10.0, 2.0
 
 
 def words(data: Any, chosen: Any) -> tuple[Any, Any, Any]:
-    """(vectors, label indices, offsets) of some words."""
+    """Return (vectors, label indices, offsets) of some words."""
     X, y = data.X[chosen], data.y[chosen]
     offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
     return np.concatenate(list(X)), np.searchsorted(data.classes, np.concatenate(list(y))), offsets
 
 
 def accuracy(blocks: dict[str, Any], test: Any, coefficients: dict[str, Any], T: Any) -> float:
-    """Share of letters, from blocks of kernels between test letters and training letters."""
+    """Return the share of right letters, from blocks of kernels between test letters and training letters."""
     _, y, offsets = test
     scores = np.zeros((y.size, T.shape[0]), dtype=np.float32)
     for name, A in coefficients.items():
@@ -54,7 +54,7 @@ def accuracy(blocks: dict[str, Any], test: Any, coefficients: dict[str, Any], T:
 
 @kernel("void(float64[:, ::1], float64[:, ::1], int64[::1], int64[::1])")
 def decode_all(scores: Any, T: Any, offsets: Any, out: Any) -> None:
-    """Viterbi for each word."""
+    """Run Viterbi's algorithm for each word."""
     zero = np.zeros(T.shape[0])
     for i in range(offsets.size - 1):
         a, b = offsets[i], offsets[i + 1]
@@ -79,7 +79,7 @@ ROWS: list[tuple[str, float, list[Any], bool]] = [
 
 
 def fold_results(data: Any, fold: int, every: int) -> dict[str, tuple[float, float, float]]:
-    """For each row: accuracy by the paper's rule, accuracy of our default, seconds of the first."""
+    """Return for each row: accuracy by the paper's rule, accuracy of our default, seconds of the first."""
     train = words(data, data.folds == fold)
     test = words(data, np.flatnonzero(data.folds != fold)[::every])
     X, y, offsets = train
@@ -111,7 +111,7 @@ def mean_gram(grams: dict[str, Any], block: Any) -> Any:
 
 
 def spread(blocks: list[Any], A: Any) -> dict[str, Any]:
-    """Coefficients of single kernels: those of a mean count a share in each."""
+    """Return coefficients of single kernels; those of a mean are shared equally."""
     found: dict[str, Any] = {}
     for block, a in zip(blocks, A, strict=True):
         names = (block,) if isinstance(block, str) else block
@@ -163,7 +163,7 @@ def speed() -> None:
 
     def run(problem: KernelProblem) -> Any:
         penalty = SparseMKL(1.0 / (DEFAULT_C * N))
-        # As the estimators run it: no copies of states that nobody keeps.
+        # As in the estimators, without copies of states that nobody keeps.
         return last(OnlineKernels(problem, penalty=penalty, epochs=EPOCHS, copies=False, random_state=0))
 
     flat = np.asarray(grams[0].values.base).reshape(-1)  # type: ignore[attr-defined]  # dense ones have values
@@ -184,7 +184,7 @@ def speed() -> None:
 
 
 def still_rounds(problem: KernelProblem, state: Any, N: int) -> Any:
-    """The rounds of all epochs from a fitted state, without a step."""
+    """Return the rounds of all epochs from a fitted state, without a step."""
     solver = OnlineKernels(problem, penalty=SparseMKL(1.0 / (DEFAULT_C * N)), epochs=EPOCHS)
     work = Workspace(problem, False)
     work.F[...], work.model.T[...] = state.internal["scores"], solver.parts(state.theta)[2]
@@ -210,7 +210,7 @@ def many() -> None:
             variances = np.geomspace(0.5, 500.0, M) if M > 1 else [5.0]
             problem = KernelProblem.of(build([Gaussian(v) for v in variances], X), y, 26, offsets, check=False)
             penalty = SparseMKL(1.0 / (strength_C * problem.n_sequences))
-            # Loading what is compiled, and Gram matrices that are in memory for the first time, is not a pass.
+            # Loading compiled code, and touching Gram matrices for the first time, must not count as part of a pass.
             last(OnlineKernels(problem, penalty=penalty, epochs=2, screen=True, random_state=0))
             times, on = [], []
             begin = time.thread_time()
@@ -226,7 +226,7 @@ def many() -> None:
 
 
 def plot(curves: dict[tuple[float, int], tuple[list[float], list[int]]]) -> None:
-    """The time of a pass over the passes, for each M."""
+    """Plot the time of each pass, for each M."""
     import tempfile
     from pathlib import Path
 
@@ -288,7 +288,7 @@ def easy_mkl(kernels: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[fl
     seconds = time.process_time() - begin
     found = np.asarray(model.predict([torch.tensor(k.block(X_test, X)) for k in kernels]))
     classes = np.unique(y)
-    # One-vs-one gives indices of classes in place of labels.
+    # One-vs-one returns indices of classes instead of labels.
     found = classes[found.astype(int)] if found.max() < classes.size else found
     return seconds, float((found == y_test).mean())
 
@@ -304,7 +304,7 @@ def mnist(count: int = 60_000, memory: str = "2GB", epochs: int = 3) -> None:
     data = load("mnist")
     X, y = data.X[:count], data.y[:count]
     kernels = [Gaussian(25.0), Polynomial(3, bias=1.0, normalize=True)]
-    # What is loaded and compiled once is not the budget's.
+    # Code that is loaded and compiled once does not count against the budget.
     MKLClassifier(kernels, epochs=1, memory="20MB").fit(X[:1500], y[:1500])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = time.process_time()
@@ -319,11 +319,11 @@ def mnist(count: int = 60_000, memory: str = "2GB", epochs: int = 3) -> None:
     print(f"  {model.n_support_} support rows, beta {model.block_weights_.round(3).tolist()}")
 
 
-# --- explicit features beside a kernel -----------------------------------------------------------------
+# --- explicit features next to a kernel -----------------------------------------------------------------
 
 
 def beside(folds: int = 10) -> None:
-    """Pixels beside a Gaussian kernel: as one block, and as dicts with a template for each pixel."""
+    """Run pixels next to a Gaussian kernel: as one block, and as dicts with a template per pixel."""
     if data_folder() is None:
         return
     from spom import SequenceTagger

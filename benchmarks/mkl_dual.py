@@ -1,6 +1,6 @@
-"""Structured machines with several kernels at their optimum, on handwritten words.
+"""Structured machines with several kernels, at their optimum, on handwritten words.
 
-Ten folds, train on one and test on nine, C = 1, to a gap of 1 %: MKL beside single kernels and their sum, each at its
+Ten folds, train on one and test on nine, C = 1, to a gap of 1 %: MKL against single kernels and their sum, each at its
 own optimum. The wrappers of SPOM's Fig. 2 are in `spom reproduce spom-fig2`, where each has its best step.
 """
 
@@ -23,19 +23,19 @@ NAMES = ("L", "Q", "G")
 
 
 def kernels() -> list[Any]:
-    """Those of Table 1: linear and quadratic with unit diagonal, Gaussian with variance 5."""
+    """Return the kernels of Table 1: linear and quadratic with unit diagonal, Gaussian with variance 5."""
     return [Linear(normalize=True), Polynomial(2, normalize=True), Gaussian(5.0)]
 
 
 def words(data: Any, chosen: Any) -> tuple[Any, Any, Any]:
-    """(images, label indices, offsets) of some words, one after another."""
+    """Return (images, label indices, offsets) of some words, concatenated."""
     X, y = data.X[chosen], data.y[chosen]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in y])])
     return np.concatenate(list(X)), np.searchsorted(data.classes, np.concatenate(list(y))), offsets
 
 
 def accuracies(solvers: dict[str, Any], which: dict[str, list[int]], train: Any, test: Any) -> dict[str, float]:
-    """Per character, for several solvers at once: the kernels between test and training are made once, in blocks."""
+    """Return accuracies per character for several solvers; kernels of test and training tokens are computed once."""
     X, y, offsets = test
     right, found = dict.fromkeys(solvers, 0), kernels()
     coef = np.concatenate([s.coef for s in solvers.values()], axis=1).astype(np.float32)
@@ -56,7 +56,7 @@ def accuracies(solvers: dict[str, Any], which: dict[str, list[int]], train: Any,
 
 
 def optima(grams: list[Any], y: Any, offsets: Any, C: float, tol: float) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Solvers that are done, by name; the kernels each has; CPU seconds of MKL."""
+    """Return solvers at their optimum by name, the kernels of each, and CPU seconds of each."""
     solvers: dict[str, Any] = {}
     which = {"MKL": [0, 1, 2], **{name: [m] for m, name in enumerate(NAMES)}, "L+Q+G": [0, 1, 2]}
     seconds = {}
@@ -71,7 +71,7 @@ def optima(grams: list[Any], y: Any, offsets: Any, C: float, tol: float) -> tupl
 
 
 def frankwolfe(folds: int = 10, C: float = 1.0, tol: float = 0.01) -> None:
-    """Mean accuracies over the folds, each model at its own optimum."""
+    """Print mean accuracies over the folds, each model at its own optimum."""
     if data_folder() is None:
         return
     data = load("ocr")

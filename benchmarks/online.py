@@ -26,7 +26,7 @@ from spom.solvers.iterate import last
 
 
 def polarity(folder: str) -> tuple[Any, Any]:
-    """Sentence polarity, binary unigrams and bigrams: 8,529 x 112,500."""
+    """Return sentence polarity, binary unigrams and bigrams: 8,529 x 112,500."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     text, labels = [], []
@@ -42,7 +42,7 @@ def polarity(folder: str) -> tuple[Any, Any]:
 
 
 def zipf(n: int, d: int, nonzeros: int = 44, seed: int = 0) -> tuple[Any, Any]:
-    """Rows of about `nonzeros` features drawn with probability 1/rank, and labels of a sparse logistic model."""
+    """Draw rows of about `nonzeros` features drawn with probability 1/rank, and labels of a sparse logistic model."""
     random = np.random.default_rng(seed)
     counts = random.poisson(1.16 * nonzeros, n) + 1
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -57,7 +57,7 @@ def zipf(n: int, d: int, nonzeros: int = 44, seed: int = 0) -> tuple[Any, Any]:
 
 
 def mnist(folder: str, n: int) -> tuple[Any, Any]:
-    """Digits 0-4 against 5-9."""
+    """Return digits 0-4 against 5-9."""
     with gzip.open(Path(folder, "mnist", "train-images-idx3-ubyte.gz")) as file:
         X = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)[:n] / 255.0
     with gzip.open(Path(folder, "mnist", "train-labels-idx1-ubyte.gz")) as file:
@@ -66,14 +66,14 @@ def mnist(folder: str, n: int) -> tuple[Any, Any]:
 
 
 def landsat(folder: str) -> tuple[Any, Any]:
-    """Classes 1-3 against the rest, features standardised."""
+    """Return classes 1-3 against the rest, features standardised."""
     a = np.loadtxt(Path(folder, "landsat", "sat.trn"))
     X = a[:, :36]
     return (X - X.mean(axis=0)) / X.std(axis=0), np.where(a[:, 36] <= 3, 1.0, -1.0)
 
 
 def objective(X: Any, y: Any, strength: float) -> Callable[[Any], float]:
-    """F(w) = mean log loss + strength norm1, computed apart from both sides."""
+    """F(w) = mean log loss + strength norm1, computed independently of both sides."""
     return lambda w: float(np.logaddexp(0.0, -y * (X @ w)).mean() + strength * np.abs(w).sum())
 
 
@@ -94,7 +94,7 @@ SCHEDULES: list[dict[str, Any]] = [
 
 
 def best_sgd(X: Any, y: Any, strength: float, epochs: int, **options: Any) -> tuple[float, dict[str, Any]]:
-    """The objective of SGDClassifier's best schedule, and which one it is."""
+    """Return the objective of SGDClassifier's best schedule, and that schedule."""
     value = objective(X, y, strength)
     found = [(value(sgd(strength, epochs, **s, **options).fit(X, y).coef_[0]), k) for k, s in enumerate(SCHEDULES)]
     best, k = min(found)
@@ -106,7 +106,7 @@ def ours(X: Any, y: Any, strength: float, epochs: int, **options: Any) -> Callab
 
 
 def at_once(function: Callable[[], Any]) -> None:
-    """The function in two threads that share nothing but the machine."""
+    """Run the function in two threads that only share the machine."""
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: function(), range(2)))
 
@@ -141,7 +141,7 @@ def bench_zipf(n: int = 1_000_000, d: int = 1_000_000) -> None:
 
 
 def turns(*functions: Callable[[], Any], count: int = 15) -> Any:
-    """Wall seconds of each function in each turn; ratios within a turn compare like with like."""
+    """Return wall seconds of each function per turn; ratios are taken within a turn."""
     seconds = np.empty((len(functions), count))
     for turn in range(count):
         for k, function in enumerate(functions):
@@ -152,7 +152,7 @@ def turns(*functions: Callable[[], Any], count: int = 15) -> Any:
 
 
 def bench_shuffled(n: int = 300_000, d: int = 1_000_000) -> None:
-    """A pass over shuffled rows, the default of both sides."""
+    """Time a pass over shuffled rows, the default of both sides."""
     table = Table(
         f"Zipf {n:,} x {d:,}, l1-logistic 1e-6, one pass over shuffled rows",
         settings="Ours: `OnlineClassifier(penalty=L1(1e-6), epochs=1)`. SGDClassifier: the same loss and strength, "
@@ -214,7 +214,7 @@ RULES = (steps.InverseSqrt, steps.Constant, steps.AdaGrad)
 
 
 def bench_auto() -> None:
-    """step='auto' against the best eta0 of a grid for each rule: objective after ten passes."""
+    """Compare step='auto' with the best eta0 of a grid for each rule: objective after ten passes."""
     folder = data_folder()
     sets: list[tuple[str, Any, Any, float]] = [("zipf 20,000 x 20,000", *zipf(20_000, 20_000), 1e-5)]
     if folder is not None:
@@ -245,10 +245,10 @@ def bench_auto() -> None:
 
 
 def bench_dimension(rounds: int = 400, largest: int = 1_000_000) -> None:
-    """Sparse truth, dense features: what mirror descent with p='auto' and with the Euclidean map have learnt.
+    """Compare what mirror descent learns with p='auto' and with the Euclidean map: sparse truth, dense features.
 
-    The bound of the p-norm map grows with log d and that of the Euclidean one with d. What is shown is the share of
-    the loss at zero that is gone in the second half of the rounds, each map with the best step of its own grid.
+    The bound of the p-norm map grows with log d and that of the Euclidean one with d. Shown is the fraction of the loss
+    at zero that has been removed in the second half of the rounds, each map with the best step of its own grid.
     """
     from spom.mirror import PNorm
 
@@ -314,7 +314,7 @@ print(time.process_time() - begin)
 
 
 def bench_first() -> None:
-    """The first fit of a new process, with the compiled cache warm and cold."""
+    """Time the first fit of a new process, with the compiled cache warm and cold."""
     table = Table("first fit of a new process, CPU seconds")
 
     def fit(**extra: str) -> float:
@@ -332,7 +332,7 @@ def bench_first() -> None:
 
 
 def bench_file(rows: int = 200_000) -> None:
-    """An svmlight file in one pass, against vw on the same content in its own format."""
+    """Time an svmlight file in one pass, against vw on the same content in its own format."""
     from spom.data import read_svmlight
 
     table = Table(f"text file with {rows:,} rows, one pass, thousand rows a second (wall)")

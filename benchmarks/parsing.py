@@ -3,8 +3,8 @@
 
 The peer is UDPipe 1's parser alone, with the static oracle, which is better and faster here than its structured search
 (`benchmarks.defaults.udpipe`), trained and run in this process on the same files. Seconds are CPU seconds of this
-process from the raw files on; compiled code is there before the clock starts. Scores count punctuation, LAS the part of
-a relation before the colon, as the CoNLL 2018 evaluation does. Means of three seeds (`SPOM_SEEDS=1` for one).
+process, starting at the raw files; compiled code is loaded before the clock starts. Scores include punctuation, and LAS
+the part of a relation before the colon, as in the CoNLL 2018 evaluation. Means of three seeds (`SPOM_SEEDS=1` for one).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def warm(files: dict[str, Path], **settings: Any) -> None:
 
 
 def ours(files: dict[str, Path], seed: int, **settings: Any) -> dict[str, Any]:
-    """Seconds of learning from the raw file, words a second from the raw file to trees, and scores."""
+    """Measure seconds of learning from the raw file, words per second from the raw file to trees, and scores."""
     from spom import DependencyParser
     from spom.data import read_conllu
 
@@ -101,7 +101,7 @@ def udpipe_sentences(path: Path) -> Any:
 
 
 def udpipe(files: dict[str, Path]) -> dict[str, float] | None:
-    """UDPipe's parser; None where the package is not there."""
+    """Measure UDPipe's parser; return None if the package is not installed."""
     try:
         from ufal import udpipe as peer
     except ImportError:
@@ -182,7 +182,7 @@ def prune(files: dict[str, Path]) -> None:
 
 
 def rankings(files: dict[str, Path]) -> None:
-    """Ours, chance and the norms of a plain SVM, after three epochs with the same number of templates."""
+    """Compare our ranking, chance and the norms of a plain SVM, after three epochs with equally many templates."""
     from spom import DependencyParser
     from spom.data import read_conllu
     from spom.features.arcs import ArcTemplates
@@ -228,7 +228,7 @@ def second(files: dict[str, Path]) -> None:
 
 
 def order(files: dict[str, Path]) -> None:
-    """Siblings and grandparents, beside a second stage and arcs alone, all with the default templates."""
+    """Compare siblings and grandparents with a second stage and with arcs alone, all with the default templates."""
     seeds = min(SEEDS, 2)
     table = Table(f"Trees of second order, beside a second stage ('peer'); means of {seeds} seeds")
     runs = []
@@ -243,7 +243,7 @@ def order(files: dict[str, Path]) -> None:
 
 
 def growth(files: dict[str, Path]) -> None:
-    """Seconds an epoch by sentences and by templates."""
+    """Print seconds per epoch by sentences and by templates."""
     from spom.data import read_conllu
     from spom.features.arcs import ArcTemplates, with_roots
     from spom.solvers.structured.trees.solver import ArcSolver

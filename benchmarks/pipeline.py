@@ -1,12 +1,12 @@
-"""Pipelines from raw text beside UDPipe 1 on every treebank: `python -m benchmarks pipeline[:treebank[,treebank]]`.
+"""Pipelines from raw text against UDPipe 1 on every treebank: `python -m benchmarks pipeline[:treebank[,treebank]]`.
 
-Both learn from the same training file with their defaults; UDPipe is given the development file too, ours is not. A
-treebank that has no training file is learnt from its development file. The measures are those of CoNLL 2018 on the
-text of the test file. UDPipe takes minutes to hours, so results are kept in `results/pipeline.json`, and only what is
-missing there is run: `python -m benchmarks.pipeline udpipe|tagger|tokenizer|spom NAME ...` runs what is named again.
-Where UDPipe takes more than an hour only its tokenizer is trained, on which words and sentences depend, or its
-tokenizer and tagger (`tagger`), on which UPOS and lemmas depend too. UDPipe's results of
-Turkish and Vietnamese are of an earlier day, and lack some measures.
+Both learn from the same training file with their defaults; only UDPipe also gets the development file. A treebank
+without a training file is learnt from its development file. The measures are those of CoNLL 2018 on the
+text of the test file. UDPipe takes minutes to hours, so results are kept in `results/pipeline.json`, and only missing
+ones are run. `python -m benchmarks.pipeline udpipe|tagger|tokenizer|spom NAME ...` runs the named ones again.
+If UDPipe takes more than an hour, only its tokenizer is trained, which determines words and sentences, or its
+tokenizer and tagger (`tagger`), which also determine UPOS and lemmas. UDPipe's results for Turkish and Vietnamese
+are from an earlier day, and lack some measures.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from spom.metrics.conll2018 import conll2018
 
 RESULTS = Path(__file__).parent / "results" / "pipeline.json"
 MEASURES = ("words", "sentences", "upos", "xpos", "feats", "lemmas", "uas", "las")
-# UDPipe takes more than an hour for each: its tokenizer is run alone.
+# UDPipe takes more than an hour for each of these, so only its tokenizer is run.
 TOO_LONG = ("ar_padt_v1.3", "es_ancora", "ewt", "pt_bosque", "zh_gsd_v1.3")
 
 
 def rounded(gold: Treebank, found: Treebank) -> dict[str, float]:
-    """The measures in percent."""
+    """Return the measures in percent."""
     scores = conll2018(gold, found)
     return {name: round(100 * scores[name], 2) for name in MEASURES}
 
 
 def udpipe(found: dict[str, Path], parts: int = 3) -> dict[str, Any]:
-    """UDPipe 1 with the defaults of the first `parts` of its tokenizer, tagger and parser."""
+    """Run UDPipe 1 with the defaults of the first `parts` of its tokenizer, tagger and parser."""
     from ufal import udpipe as peer
 
     train, error = sentences(found["train"]), peer.ProcessingError()
@@ -70,7 +70,7 @@ def udpipe(found: dict[str, Path], parts: int = 3) -> dict[str, Any]:
 
 
 def _flat(written: str) -> str:
-    """CoNLL-U with a tree where there is none: all words hang on the first."""
+    """Return CoNLL-U with trees added where missing: all words depend on the first."""
     lines = []
     for line in written.split("\n"):
         cells = line.split("\t")
@@ -81,17 +81,17 @@ def _flat(written: str) -> str:
 
 
 def tokenizer(found: dict[str, Path]) -> dict[str, Any]:
-    """The tokenizer of UDPipe 1 alone."""
+    """Run the tokenizer of UDPipe 1 alone."""
     return udpipe(found, 1)
 
 
 def tagger(found: dict[str, Path]) -> dict[str, Any]:
-    """The tokenizer and the tagger of UDPipe 1."""
+    """Run the tokenizer and the tagger of UDPipe 1."""
     return udpipe(found, 2)
 
 
 def spom(found: dict[str, Path]) -> dict[str, Any]:
-    """`Pipeline()`."""
+    """Run `Pipeline()`."""
     bank, begin = read_conllu(found["train"]), time.process_time()
     pipeline = Pipeline(verbose=0).fit(bank)
     seconds = time.process_time() - begin
@@ -115,7 +115,7 @@ LEARNERS = {"spom": spom, "udpipe": udpipe, "tokenizer": tokenizer, "tagger": ta
 
 
 def stored() -> dict[str, dict[str, Any]]:
-    """The results by treebank and learner."""
+    """Return the results by treebank and learner."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
@@ -130,7 +130,7 @@ def run(learner: str, name: str) -> None:
 
 
 def main(part: str = "") -> None:
-    """Run what is missing; `python tools/readme.py` writes the table of docs/benchmarks.md."""
+    """Run the missing ones; `python tools/readme.py` writes the table of docs/benchmarks.md."""
     for name in part.split(",") if part else treebanks():
         for learner in ("spom", "tokenizer" if name in TOO_LONG else "udpipe"):
             if learner not in stored().get(name, {}):

@@ -1,7 +1,7 @@
-"""Every prox beside the fastest peer that has it, at n = 1e6 and 1e3, on one thread.
+"""Every prox against the fastest peer that has it, at n = 1e6 and 1e3, on one thread.
 
-Peers: pyproximal, spams; where neither has an operator, cvxpy at n = 1e3 and one `numpy.sort` of the same vector at
-n = 1e6, which is what the papers' algorithms pay before they start. Each peer's result is compared with ours first.
+Peers: pyproximal, spams. If neither has an operator: cvxpy at n = 1e3, and one `numpy.sort` of the same vector at
+n = 1e6, with which the papers' algorithms begin. Each peer's result is compared with ours first.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ GROUP = 10
 
 @dataclass(frozen=True)
 class Case:
-    """One of our proxes, its peers by name, and a conic model for where there are none."""
+    """One of our proxes, its peers by name, and a conic model if there are none."""
 
     ours: Any
     peers: dict[str, Prox]
     model: Callable[[Any], Any] | None = None
-    target: float | None = None  # at n = 1e6: at least this much faster than `against`
+    target: float | None = None  # at n = 1e6: at least this many times as fast as `against`
     against: str = ""
 
 
 def best_seconds(function: Callable[[], Any], budget: float = 0.4) -> float:
-    """The least wall time of one call, over as many repeats as fit the budget."""
+    """Return the least wall time of one call, over as many repeats as fit the budget."""
     function()
     begin = time.perf_counter()
     function()
@@ -51,14 +51,14 @@ def best_seconds(function: Callable[[], Any], budget: float = 0.4) -> float:
 
 
 def flat(regul: str, strength: float, **more: Any) -> Prox:
-    """A prox of spams, for one column."""
+    """Return a prox of spams, for one column."""
     return lambda w: spams.proximalFlat(
         np.asfortranarray(w[:, None]), regul=regul, lambda1=strength, numThreads=1, **more
     ).ravel()
 
 
 def cases(n: int) -> list[Case]:
-    """All operators, with the peers that have them."""
+    """Return all operators, with the peers that have them."""
     blocks = np.arange(n).reshape(-1, GROUP)
     labels = np.repeat(np.arange(1, n // GROUP + 1), GROUP).astype(np.int32)
     ball = 0.05 * n
@@ -107,14 +107,14 @@ def cases(n: int) -> list[Case]:
 
 
 def check(name: str, ours: np.ndarray, peer: np.ndarray) -> None:
-    """Say so where a peer computes something else: it is then no peer."""
+    """Print a note if a peer computes something else, and so is no peer."""
     gap = np.abs(ours - np.asarray(peer).ravel()).max()
     if gap > 1e-6:
         print(f"    note: {name} differs by {gap:.1e}")
 
 
 def conic_seconds(case: Case, w: np.ndarray, ours: np.ndarray) -> float:
-    """The time of a conic solver for the same prox."""
+    """Return the time of a conic solver for the same prox."""
     assert case.model is not None
     x = cp.Variable(w.size)
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(x - w) + case.model(x)))
@@ -127,7 +127,7 @@ def conic_seconds(case: Case, w: np.ndarray, ours: np.ndarray) -> float:
 
 
 def at_size(n: int) -> None:
-    """The table for one size."""
+    """Print the table for one size."""
     w = np.random.default_rng(0).standard_normal(n)
     large = n >= 10**6
     copy, sort = best_seconds(lambda: w.copy()), best_seconds(lambda: np.sort(w))
@@ -154,7 +154,7 @@ def at_size(n: int) -> None:
 
 
 def near_a_copy(table: Table, w: np.ndarray, copy: float) -> None:
-    """L1 and GroupLasso against a copy of the vector; short groups pay for their square roots."""
+    """Compare L1 and GroupLasso with a copy of the vector; short groups take time for their square roots."""
     shown = [P.L1(0.5), P.GroupLasso(0.5, 1000), P.GroupLasso(0.5, 100), P.GroupLasso(0.5, 10)]
     for penalty in shown:
         seconds = best_seconds(lambda p=penalty: p.prox(w))
@@ -163,7 +163,7 @@ def near_a_copy(table: Table, w: np.ndarray, copy: float) -> None:
 
 
 def overhead() -> None:
-    """What a call costs beyond its work: one entry instead of a thousand."""
+    """Measure the overhead of a call, with a vector of one entry."""
     table = Table("call overhead: a vector of one entry, microseconds")
     w = np.ones(1)
     for penalty in (P.L1(0.5), P.LInf(0.5), P.SquaredL1(0.5), P.L1Ball(0.5), P.Simplex(0.5), P.GroupLasso(0.5, 1)):
@@ -172,7 +172,7 @@ def overhead() -> None:
 
 
 def main() -> None:
-    """All three tables."""
+    """Print all three tables."""
     at_size(10**6)
     at_size(10**3)
     overhead()

@@ -1,13 +1,13 @@
 """CRFsuite's l1 random field on CoNLL-2000, to the optimum: `python -m benchmarks random_field[:SECONDS]`.
 
 The objective is CRFsuite's own with c1 = 1, c2 = 0: sum of losses + norm1 of the weights of features and label pairs
-that occur with a gold label, no weights for beginnings and ends, features of its tutorial. The start is twelve online
-passes; times are CPU seconds without features and compilation. CRFsuite itself needs 300 to 600 s and is not run here:
-its objective was 16,807.8 after 530 iterations (about 320 s), and still falling by .4 in ten iterations.
+that occur with a gold label, without weights for beginnings and ends, with the features of its tutorial. The start is
+twelve online passes; times are CPU seconds without features and compilation. CRFsuite itself needs 300 to 600 s and is
+not run here: its objective was 16,807.8 after 530 iterations (about 320 s), and still fell by .4 in ten iterations.
 
-With one thread of BLAS on a quiet machine the gap was .0085 and .0005 after 23.9 and 47.9 s (27.5 and 54.2 s on a busy
-one), the objective 16,806.5 and 16,801.7. The objective is within 4e-4 of the optimum after about half of the time to
-the first gap; the rest are dual steps, as the gap asks for each of 200,000 gradients to be within its bound.
+With one thread of BLAS on an idle machine the gap was .0085 and .0005 after 23.9 and 47.9 s (27.5 and 54.2 s on a busy
+one), the objective 16,806.5 and 16,801.7. The objective is within 4e-4 of the optimum after about half the time to the
+first gap; the rest are dual steps, as the gap needs each of 200,000 gradients to be within its bound.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spom.solvers.structured.chains.batch import BatchChain
 from spom.solvers.structured.chains.data import as_blocks, as_tokens, padded
 
 PASSES, C1 = 12, 1.0
-# Certified relative gap, and the CPU seconds that it may take.
+# Certified relative gaps, and the CPU seconds allowed for them.
 FLOORS = {1e-2: 30.0, 1e-3: 120.0}
-# After 530 iterations.
+# CRFsuite's objective after 530 iterations.
 CRFSUITE = 16_807.8
 
 
 def main(seconds: str = "120") -> None:
-    """One line per certificate until the time is over, then the floors."""
+    """Print one line per certificate until the time is over, then the floors."""
     folder, limit = data_folder(), float(seconds)
     if folder is None:
         print("  (no data: set SPOM_DATA)")
@@ -60,7 +60,7 @@ def main(seconds: str = "120") -> None:
     support = np.zeros((total, padded(k)), dtype=np.float32)
     support[:, :k] = on
     online.engine.learn_only(support)
-    # An infinite rate keeps a weight at zero.
+    # A huge rate keeps a weight at zero.
     online.engine.sums.chain[RATES][~pairs] = 1e30
     for _ in online.passes():
         pass

@@ -1,11 +1,11 @@
 """Shards, streams and clusters against the limit of this machine, which is measured in the same run.
 
-The limit is what two independent runs at once, in processes of their own, gain over one after the other. A share is the
+The limit is the gain of two independent runs at once, in separate processes, over one after the other. A share is the
 gain of two workers over that limit, in which the time of one worker cancels out: the seconds of two runs at once over
-those of two runs, one after the other, with two workers. These are measured around them in each turn, so that a change
-of the machine's speed hits both; medians of turns. BLAS has one thread everywhere. `python -m benchmarks
-scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask,
-model (what docs/guide/scale-model.rst is made from).
+those of two consecutive runs with two workers. The latter are measured around the former in each turn, so that a change
+of the machine's speed affects both; reported are medians of turns. BLAS has one thread everywhere. `python -m
+benchmarks scale`, or a part: `scale:stream`. Parts: tagger, parser, predict, batch, quality, stream, dask, model (the
+source of docs/guide/scale-model.rst).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Run = Callable[[int], Any]
 
 @functools.cache
 def data(name: str) -> Any:
-    """A file of the folder of data sets."""
+    """Return a file of the folder of data sets."""
     path = Path(os.environ["SPOM_DATA"]) / name
     return read_conllu(path) if "conllu" in name else read_conll(path)
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Wall seconds: several workers are to be compared with one."""
+    """Return wall seconds, because several workers are compared with one."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
@@ -57,7 +57,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 @functools.cache
 def made(name: str) -> Run:
-    """The work of a part: run(n_jobs)."""
+    """Return the work of a part: run(n_jobs)."""
     return WORK[name]()
 
 
@@ -71,7 +71,7 @@ def _open(gate: Any) -> None:
 
 
 def alone(name: str) -> float:
-    """One run with one worker in this process, begun at the same time as that of the other process."""
+    """Time one run with one worker in this process, started at the same time as that of the other process."""
     run = made(name)
     _gate.wait()
     return seconds(lambda: run(1))
@@ -85,12 +85,12 @@ class Pair:
         self.pool = context.Pool(2, _open, (context.Barrier(2),))
 
     def at_once(self, name: str) -> float:
-        """The seconds until both are done."""
+        """Return the seconds until both are done."""
         return max(self.pool.map(alone, [name, name], chunksize=1))
 
 
 def compare(table: Table, pair: Pair, name: str, floor: float) -> None:
-    """Two workers against one, and the limit, in turns."""
+    """Compare two workers with one, and with the limit, in turns."""
     run, shares, gains, limits = made(name), [], [], []
     run(2)
     pair.at_once(name)
@@ -134,7 +134,7 @@ def predict_parser() -> Run:
 
 @functools.cache
 def zipf(rows: int = 400_000, columns: int = 50_000, per_row: int = 30) -> tuple[Any, Any]:
-    """Sparse rows whose features follow Zipf's law."""
+    """Draw sparse rows whose features follow Zipf's law."""
     rng = np.random.default_rng(0)
     share = 1.0 / np.arange(1, columns + 1)
     indices = rng.choice(columns, size=rows * per_row, p=share / share.sum())
@@ -170,7 +170,7 @@ FLOORS = {"tagger": 0.85, "parser": 0.85, "predict: tagger": 0.9, "predict: pars
 
 
 def speed(part: str) -> None:
-    """One of `WORK`, or all whose name begins so; the same bits with one worker and two."""
+    """Run all of `WORK` whose names start with `part`, and check for the same bits with one worker and two."""
     pair, table = Pair(), Table(f"two threads against one: {part}")
     for name in [name for name in WORK if name.startswith(part)]:
         compare(table, pair, name, FLOORS[name])
@@ -188,7 +188,7 @@ def speed(part: str) -> None:
 
 
 def quality() -> None:
-    """8 shards against one machine on test sets, after at most twice the passes."""
+    """Compare 8 shards with one machine on test sets, after at most twice the passes."""
     table = Table("8 shards (ours) against one machine (peer)")
     train, test = data("conll2000/train.txt.gz"), data("conll2000/test.txt.gz")
     bank, held = data("ewt/en_ewt-ud-train.conllu.gz"), data("ewt/en_ewt-ud-test.conllu.gz")
@@ -210,12 +210,12 @@ def quality() -> None:
 
 
 def resident() -> float:
-    """The megabytes of memory that this process takes."""
+    """Return the memory of this process in megabytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def streamed(gigabytes: float) -> tuple[list[float], float]:
-    """One pass over so many gigabytes of rows: the memory at each block, and the accuracy."""
+    """Make one pass over so many gigabytes of rows; return the memory at each block, and the accuracy."""
     X, y = zipf(26_000)
     size, found = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes, []
 
@@ -230,7 +230,7 @@ def streamed(gigabytes: float) -> tuple[list[float], float]:
 
 
 def stream() -> None:
-    """Memory in the first and the last tenth of a pass, in a process of its own."""
+    """Compare memory in the first and the last tenth of a pass, in a process of its own."""
     table = Table("one pass over a stream of 2 GB, shuffled in windows of 20,000 rows")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found, accuracy = pool.apply(streamed, (2.0,))
@@ -245,14 +245,14 @@ def stream() -> None:
 
 
 class Staying(Processes):
-    """Processes that stay from fit to fit, as the workers of a cluster do."""
+    """Processes that persist between fits, like the workers of a cluster."""
 
     def close(self) -> None:
-        """They are needed again."""
+        """Do nothing: the processes are needed again."""
 
 
 def dask() -> None:
-    """A cluster of two workers against two processes of this machine, all of them started before."""
+    """Compare a cluster of two workers with two processes of this machine, all started beforehand."""
     from distributed import Client, LocalCluster
 
     shards = Shards.arrays(joined([data("conll2000/train.txt.gz")] * 2), None, 8)
@@ -270,7 +270,7 @@ def dask() -> None:
 
 
 def model() -> None:
-    """Measure what a round costs, and write the page on 100 machines from it."""
+    """Measure the cost of a round, and write the page on 100 machines from it."""
     from benchmarks import scale_model
 
     scale_model.measure()
@@ -284,7 +284,7 @@ PARTS: dict[str, Callable[[], None]] = {
 
 
 def main(part: str = "") -> None:
-    """All parts but the page, or one."""
+    """Run all parts, or one."""
     if data_folder() is None:
         return
     threadpool_limits(1)

@@ -1,16 +1,16 @@
-"""How long a pass takes on many machines, from what a shard of a tagger costs here: compute, bytes, latency, merging.
+"""The time of a pass on many machines, from the cost of a tagger's shard here: compute, bytes, latency, merging.
 
 With P shards on W machines of one worker each, a pass takes
 
     S / s + ceil(log2 W) S / v + u + P l + max(c ceil(P / W) + a, c + P a),    a = R / v + m,
 
-c: seconds of compute of a shard; S, R: bytes of the state and of the result of a shard; s, v: bytes per second from the
-driver to a worker, which go through the scheduler, and from a worker to another or to the driver; u: seconds that a
-worker takes to unpack the state; m: seconds that the driver takes to merge a result; l: seconds that a task costs the
-scheduler. The state goes to one worker and from there to others, each of which passes it on; results come to the driver
-one after another, while other shards are computed.
+c: seconds of compute per shard; S, R: bytes of the state and of the result of a shard; s, v: bytes per second from the
+driver to a worker, through the scheduler, and from a worker to another or to the driver; u: seconds that a worker takes
+to unpack the state; m: seconds that the driver takes to merge a result; l: seconds of the scheduler per task. The
+state goes to one worker and from there to others, each of which passes it on. Results arrive at the driver one after
+another, while other shards are computed.
 
-Fewer shards are measured than there are in the table: a shard is taken to cost the same among 100.
+Fewer shards are measured than are in the table: a shard is assumed to cost the same among 100.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "scale-model.rst
 # The shards and passes that are measured, and the shards of the table.
 MEASURED, COPIES, EPOCHS, SHARDS = 8, 2, 4, 100
 MACHINES = (1, 2, 4, 8, 16, 32, 64, 100)
-# Bytes per second of a network of 10 Gbit/s, where the connections of this machine are faster.
+# Bytes per second of a network of 10 Gbit/s, used if the connections of this machine are faster.
 NETWORK = 1.25e9
 
 
 def predicted(cost: dict[str, float], workers: int, shards: int, network: float = math.inf) -> float:
-    """The seconds of a pass on so many machines, by the formula of this module.
+    """Return the seconds of a pass on so many machines, by the formula of this module.
 
     >>> cost = {"compute": 2.0, "state": 2e9, "result": 5e8, "down": 1e9, "up": 1e9}
     >>> cost |= {"unpack": 0.0, "merging": 0.5, "task": 0.0}
@@ -56,7 +56,7 @@ def predicted(cost: dict[str, float], workers: int, shards: int, network: float 
 
 
 def measure() -> None:
-    """Fit a tagger on one worker and on two, and store what a pass cost."""
+    """Fit a tagger on one worker and on two, and store the cost of a pass."""
     train = read_conll(Path(os.environ["SPOM_DATA"]) / "conll2000/train.txt.gz")
     shards = Shards.arrays(joined([train] * COPIES), None, MEASURED)
     found: dict[str, Any] = {"sentences": len(train) * COPIES // MEASURED, "load": os.getloadavg()[0]}
@@ -66,14 +66,14 @@ def measure() -> None:
 
 
 def _passes(shards: Shards, workers: int) -> dict[str, float]:
-    """Medians of what a shard cost in the passes after the first one, and how fast this cluster is."""
+    """Return median costs of a shard in the passes after the first, and the speed of this cluster."""
     from distributed import Client, LocalCluster, wait
 
     options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
     with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
-        # Dask would rather have large values scattered; what is measured here is what `spom.scale` does.
+        # Dask recommends scattering large values, but this measures what `spom.scale` does.
         warnings.filterwarnings("ignore", message="Sending large graph")
-        # As large as a state and as a result are.
+        # About the sizes of a state and of a result.
         state, result = np.ones(100_000_000, dtype=np.uint8), np.ones(36_000_000, dtype=np.uint8)
         down, up = [], []
         for _ in range(5):
@@ -100,13 +100,13 @@ def _seconds(work: Any) -> float:
 
 
 def best(cost: dict[str, float], shards: int = SHARDS, network: float = NETWORK) -> int:
-    """The least number of machines whose pass takes at most one part in a hundred more than the fastest."""
+    """Return the least number of machines whose pass takes at most 1 % longer than the fastest."""
     times = [predicted(cost, w, shards, network) for w in range(1, shards + 1)]
     return next(w for w, now in enumerate(times, 1) if now <= 1.01 * min(times))
 
 
 def page(found: dict[str, Any]) -> str:
-    """The part of the guide with the measurements."""
+    """Return the part of the guide with the measurements."""
     one, two = found["1"], found["2"]
     lines = [
         f"Measured on one machine of two cores (load {found['load']:.1f}), a tagger on {MEASURED} shards of "
@@ -147,7 +147,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _checked(one: dict[str, float], two: dict[str, float]) -> str:
-    """How far the model is from what was measured."""
+    """Return a text on the errors of the model against the measurements."""
     gaps = [abs(predicted(one, w, MEASURED) / cost["seconds"] - 1.0) for w, cost in ((1, one), (2, two))]
     return (
         f"The model is off by {gaps[0]:.0%} for one worker, by {gaps[1]:.0%} for two;\n"
@@ -160,7 +160,7 @@ def _row(shards: int, workers: int, model: float, measured: str) -> list[str]:
 
 
 def write_page() -> str:
-    """Write the page from the stored measurements; its text."""
+    """Write the page from the stored measurements, and return its text."""
     text = page(json.loads(FILE.read_text()))
     PAGE.write_text(".. Written by `python -m benchmarks scale:model` from benchmarks/scale_model.json.\n\n" + text)
     return text

@@ -1,13 +1,13 @@
 """Templates chosen by the penalty alone on CoNLL-2000: `python -m benchmarks selection[:choose]`.
 
-The part `choose` looks at training sentences alone: five folds, a group lasso on templates beside the l1 penalty of
-the default, at each strength. The rule: the fewest templates whose mean F1 is not below that of all templates by more
-than one standard error of the paired differences, and on all sentences the largest strength that keeps as many (a
-longer pass leaves smaller mean gradients, so that the same strength keeps fewer). There are ten passes, one of them
-selects; the plain fit makes the default's twelve. Without a part it fits at that strength and plainly, and scores test
-sentences: F1 .9383 with 11 templates in 1.5 CPU s, beside .9392 with 19 in 1.7 s. With twelve passes in place of ten,
-which the folds cannot tell apart, the F1 of 11 templates is .9374. That was scored first, so the choice of ten is not
-free of the test set.
+The part `choose` uses training sentences only: five folds, a group lasso on templates plus the l1 penalty of the
+default, at each strength. The rule: the fewest templates whose mean F1 is at most one standard error of the paired
+differences below that of all templates; on all sentences, the largest strength that keeps as many (a longer pass has
+smaller mean gradients, so the same strength keeps fewer). There are ten passes, one of which selects; the plain fit
+has the default's twelve. Without a part, it fits at that strength and plainly, and scores test sentences: F1 .9383 with
+11 templates in 1.5 CPU s, against .9392 with 19 in 1.7 s. With twelve passes instead of ten, which the folds cannot
+tell apart, the F1 of 11 templates is .9374. That was scored first, so the choice of ten is not independent of the test
+set.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from spom.penalties import L1, GroupLasso, Sum
 
 STRENGTHS = (0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07)
 FOLDS = 5
-# By the rule: on the folds .035 (13 templates) and .05 (11) are .0002 and .0003 below all templates, with a standard
-# error of .0003; with twelve passes .06 (9 templates) is .0019 below. On all sentences .045 keeps 11, .05 keeps 10.
+# Chosen by the rule: on the folds .035 (13 templates) and .05 (11) are .0002 and .0003 below all templates, with a
+# standard error of .0003; with twelve passes .06 (9 templates) is .0019 below. On all sentences .045 keeps 11, .05
+# keeps 10.
 CHOSEN, PASSES = 0.045, 10
 # The l1 strength of the defaults, times the number of sentences.
 SINGLE = 0.2
 
 
 def make(strength: float, sentences: int) -> SequenceTagger:
-    """A tagger that selects at this strength, or the plain one for zero."""
+    """Return a tagger that selects at this strength, or the plain one for zero."""
     single = L1(SINGLE / sentences)
     params: dict[str, Any] = {"loss": "softmax-margin", "random_state": 0, "verbose": 0}
     if strength == 0.0:
@@ -43,13 +44,13 @@ def make(strength: float, sentences: int) -> SequenceTagger:
 
 
 def fitted(strength: float, train: Any) -> tuple[SequenceTagger, float]:
-    """A fitted tagger and its CPU seconds."""
+    """Return a fitted tagger and its CPU seconds."""
     begin = time.process_time()
     return make(strength, len(train)).fit(train), time.process_time() - begin
 
 
 def choose(train: Any) -> float:
-    """The strength by the rule above."""
+    """Return the strength by the rule above."""
     fold = np.random.default_rng(0).permutation(len(train)) % FOLDS
     scores, kept = np.zeros((FOLDS, 1 + len(STRENGTHS))), np.zeros((FOLDS, 1 + len(STRENGTHS)), dtype=int)
     for f in range(FOLDS):
@@ -67,7 +68,7 @@ def choose(train: Any) -> float:
 
 
 def test(train: Any, unseen: Any) -> None:
-    """The chosen strength beside all templates, on test sentences."""
+    """Compare the chosen strength with all templates, on test sentences."""
     table = Table(f"CoNLL-2000, templates by penalty, strength {CHOSEN} (ours) beside all 19 (as peer)")
     fitted(CHOSEN, train[:200]), fitted(0.0, train[:200])
     runs = [(fitted(CHOSEN, train), fitted(0.0, train)) for _ in range(3)]

@@ -1,12 +1,12 @@
-"""spaCy from scratch: tags and trees of a treebank, and entities, to its own early stopping, beside ours.
+"""spaCy from scratch: tags and trees of a treebank, and entities, with its own early stopping, against ours.
 
 spaCy learns with the configuration that `spacy init config --optimize efficiency` writes, without vectors, from the
 training part, and stops by its scores on the development part. Both sides get gold tokens and no gold tags. Ours learns
 from the training part alone. `SPOM_SPACY` names the Python that has spaCy, where it is not this one;
 `SPOM_SPACY_SECONDS` ends its training after so many CPU seconds, with the best model until then, and the row says so.
-spaCy's models stay in the folder `SPOM_SPACY_MODELS` (default: the user's cache), so that what comes after an hour of
-training can be run again; a model that was trained to its end is not trained again. Its figures stay in
-`results/spacy.json`: ours are measured beside them each time, and `SPOM_AGAIN=1` measures spaCy's again.
+spaCy's models are kept in the folder `SPOM_SPACY_MODELS` (default: the user's cache), so that the steps after an hour
+of training can be run again; a fully trained model is not trained again. Its figures are kept in `results/spacy.json`:
+ours are measured each time, and `SPOM_AGAIN=1` measures spaCy's again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MODELS = Path(
 )
 FIGURES = Path(__file__).parent / "results" / "spacy.json"
 LIMIT = int(os.environ.get("SPOM_SPACY_SECONDS", "0"))
-# Reads one token per line and a blank line after each sentence; writes the same with what the model says.
+# Reads one token per line and a blank line after each sentence; writes the same with the model's annotations.
 PREDICT = """
 import sys, time, spacy
 from spacy.tokens import Doc
@@ -62,7 +62,7 @@ print(time.process_time() - begin)
 
 
 def call(*words: str, limit: int = 0) -> tuple[float, str, bool]:
-    """Run spaCy's Python; its CPU seconds, what it prints, and whether a limit of seconds ended it."""
+    """Run spaCy's Python; return its CPU seconds, its output, and whether a limit of seconds ended it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     bound = (lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))) if limit else None
     done = subprocess.run([PYTHON, *words], capture_output=True, text=True, check=False, preexec_fn=bound)
@@ -75,7 +75,7 @@ def call(*words: str, limit: int = 0) -> tuple[float, str, bool]:
 
 
 def trained(place: Path, parts: dict[str, Path], pipeline: str, language: str, converter: str) -> dict[str, Any]:
-    """CPU seconds of training and of prediction, bytes of the model, and the predicted rows of the test part."""
+    """Return CPU seconds of training and prediction, bytes of the model, and the predicted rows of the test part."""
     place.mkdir(parents=True, exist_ok=True)
     tokens, done = place / "tokens.txt", place / "trained.json"
     tokens.write_text(_tokens(gzip.decompress(parts["test"].read_bytes()).decode(), converter), encoding="utf-8")
@@ -92,7 +92,7 @@ def trained(place: Path, parts: dict[str, Path], pipeline: str, language: str, c
 
 
 def _train(place: Path, parts: dict[str, Path], pipeline: str, language: str, converter: str) -> dict[str, Any]:
-    """Convert the data and train: CPU seconds, and whether a limit ended it."""
+    """Convert the data and train; return CPU seconds, and whether a limit ended it."""
     for part in ("train", "dev"):
         path = place / f"{part}{'.conllu' if converter == 'conllu' else '.iob'}"
         path.write_bytes(gzip.decompress(parts[part].read_bytes()))
@@ -105,14 +105,14 @@ def _train(place: Path, parts: dict[str, Path], pipeline: str, language: str, co
 
 
 def ending(peer: dict[str, Any]) -> str:
-    """How spaCy's training ended, for the line of settings."""
+    """Return how spaCy's training ended, for the line of settings."""
     if peer["stopped"]:
         return f"ended after {peer['seconds']:.0f} CPU s, before its early stopping; its best model until then"
     return "stopped by its score on the development part"
 
 
 def _tokens(text: str, converter: str) -> str:
-    """One word per line, a blank line after each sentence."""
+    """Return one word per line, with a blank line after each sentence."""
     column, lines = (1 if converter == "conllu" else 0), []
     for line in text.split("\n"):
         cells = line.split("\t")
@@ -124,12 +124,12 @@ def _tokens(text: str, converter: str) -> str:
 
 
 def columns(bank: Any) -> dict[str, list[str]]:
-    """The words' tags, one list per column."""
+    """Return the words' tags, one list per column."""
     return {name: [tag for tags in bank.columns.strings(name) for tag in tags] for name in ("upos", "xpos", "feats")}
 
 
 def peer_figures(name: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """spaCy's figures on a data set: the stored ones, or, where there are none, those that are measured now."""
+    """Return spaCy's figures on a data set: the stored ones, or, if there are none, newly measured ones."""
     stored: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     if name not in stored or os.environ.get("SPOM_AGAIN"):
         if not installed():
@@ -140,20 +140,20 @@ def peer_figures(name: str, measured: Callable[[], dict[str, Any]]) -> dict[str,
 
 
 def figures(peer: dict[str, Any], scores: dict[str, float], words: int) -> dict[str, Any]:
-    """What is stored of spaCy: its scores, seconds, speed and size, and how its training ended."""
+    """Return spaCy's figures to store: scores, seconds, speed and size, and how its training ended."""
     speed = {"words per CPU second": words / peer["predicting"], "MB": peer["bytes"] / 1e6}
     return {**scores, "CPU seconds of training": peer["seconds"], **speed, "ending": ending(peer)}
 
 
 def shares(gold: Any, found: Any) -> dict[str, float]:
-    """Shares of words with the right tags, head, and head with relation."""
+    """Return the shares of words with the right tags, head, and head with relation."""
     right, own, trees = columns(gold), columns(found), attachment(gold, found)
     same = {name: sum(a == b for a, b in zip(own[name], right[name], strict=True)) / gold.n_words for name in right}
     return {**same, "UAS": trees.uas, "LAS": trees.las}
 
 
 def show(title: str, what: str, ours: dict[str, float], peer: dict[str, Any]) -> None:
-    """The table of both sides."""
+    """Print the table of both sides."""
     table = Table(
         title,
         settings=f"Ours: `{what}`, from the training part alone. spaCy 3.8: from scratch, its configuration for "
@@ -164,7 +164,7 @@ def show(title: str, what: str, ours: dict[str, float], peer: dict[str, Any]) ->
 
 
 def trees(folder: Path) -> None:
-    """Tags and trees of EWT from gold tokens."""
+    """Run tags and trees of EWT from gold tokens."""
     parts = {part: folder / "ewt" / f"en_ewt-ud-{part}.conllu.gz" for part in ("train", "dev", "test")}
     gold = read_conllu(parts["test"])
 
@@ -192,7 +192,7 @@ def trees(folder: Path) -> None:
 
 
 def entities(folder: Path, name: str) -> None:
-    """Named entities."""
+    """Run named entities."""
     parts = {part: folder / "ner" / name / f"{part}.tsv.gz" for part in ("train", "dev", "test")}
     test = read_conll(parts["test"])
     gold = [[token[-1] for token in sentence] for sentence in test]
@@ -218,7 +218,7 @@ def entities(folder: Path, name: str) -> None:
 
 
 def installed() -> bool:
-    """Whether spaCy is there; says so where it is not."""
+    """Tell whether spaCy is installed, and print a hint if it is not."""
     found = not subprocess.run([PYTHON, "-c", "import spacy"], capture_output=True, check=False).returncode
     if not found:
         print("  (skipped: pip install spacy, or set SPOM_SPACY to a Python that has it)")

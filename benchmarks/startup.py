@@ -1,7 +1,7 @@
-"""What a person waits for before the first result: importing, loading, compiling, one sentence per call.
+"""The waiting time before the first result: importing, loading, compiling, one sentence per call.
 
-CPU seconds of new processes, children included; medians of five, but cold fits are run once. Modules are compiled to
-bytecode beforehand on both sides, as an installation does; calls in one process are medians of CPU time.
+CPU seconds of new processes, children included; medians of five, except that cold fits are run once. Modules are
+compiled to bytecode beforehand on both sides, as an installation does; calls in one process are medians of CPU time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BYTECODE = tempfile.TemporaryDirectory()
 
 
 def cpu_seconds(command: list[str], **environment: str) -> float:
-    """CPU seconds of a process and of those that it starts."""
+    """Return the CPU seconds of a process and of those that it starts."""
     before = os.times()
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     given = {**kept, "PYTHONPYCACHEPREFIX": _BYTECODE.name, **environment}
@@ -67,7 +67,7 @@ def typical(code: str, times: int = 5) -> float:
 
 
 def predict_seconds(folder: Path) -> float:
-    """`spom predict` of 100 sentences."""
+    """Time `spom predict` of 100 sentences."""
     scope: dict[str, object] = {}
     exec(_DATA, scope)
     pairs = zip(scope["X"], scope["y"], strict=True)  # type: ignore[call-overload]
@@ -82,7 +82,7 @@ def predict_seconds(folder: Path) -> float:
 
 
 def sentence_seconds() -> float:
-    """One sentence of 24 tokens per call."""
+    """Time one sentence of 24 tokens per call."""
     from spom import SequenceTagger
 
     scope: dict[str, object] = {}
@@ -93,7 +93,7 @@ def sentence_seconds() -> float:
 
 
 def tree_seconds() -> float:
-    """One sentence of 21 words per call."""
+    """Time one sentence of 21 words per call."""
     from spom import DependencyParser
 
     scope: dict[str, object] = {}
@@ -104,7 +104,7 @@ def tree_seconds() -> float:
 
 
 def call_seconds(function: Callable[[Any], Any], inputs: list[Any]) -> float:
-    """The median CPU seconds of a call."""
+    """Return the median CPU seconds of a call."""
     taken = []
     for given in inputs:
         begin = time.thread_time()
@@ -117,9 +117,9 @@ Figures = list[tuple[str, float, float, str]]
 
 
 def cold() -> Figures:
-    """First fits with an empty cache of compiled code."""
+    """Time first fits with an empty cache of compiled code."""
     rows: Figures = []
-    # Bytecode of the compiler; the fits below would otherwise count it.
+    # Compile the bytecode of the compiler, which would otherwise count in the fits below.
     cpu_seconds([sys.executable, "-c", "from spom.core.compiled import worker; worker.set_up()"])
     with tempfile.TemporaryDirectory() as folder:
         for name, code, floor in (("tagger", _TAGGER, 15.0), ("parser", _PARSER, 25.0), ("MKL", _MKL, 15.0)):
@@ -130,7 +130,7 @@ def cold() -> Figures:
 
 
 def warm() -> Figures:
-    """New processes with everything compiled."""
+    """Time new processes with everything compiled."""
     cpu_seconds([sys.executable, "-c", _TAGGER])
     ratio = typical(_TAGGER) / typical(_SGD)
     rows: Figures = [("import and first tagger fit, over SGDClassifier's", ratio, 1.0, "times")]
@@ -140,7 +140,7 @@ def warm() -> Figures:
 
 
 def calls() -> Figures:
-    """One sentence per call in a process that runs."""
+    """Time one sentence per call in a running process."""
     tagger = ("one sentence of 24 tokens per call, tagger", 1e6 * sentence_seconds(), 100.0, "us")
     return [tagger, ("one sentence of 21 words per call, parser", 1e3 * tree_seconds(), 0.7, "ms")]
 
@@ -149,7 +149,7 @@ PARTS: dict[str, Callable[[], Figures]] = {"cold": cold, "warm": warm, "calls": 
 
 
 def main(part: str | None = None) -> None:
-    """Print each figure beside its floor."""
+    """Print each figure next to its floor."""
     rows = [row for name, figures in PARTS.items() if part in (None, name) for row in figures()]
     for name, figure, floor, unit in rows:
         print(f"  {name:52s} {figure:8.2f} {unit:6s} floor {floor:6.1f} {judged(name, figure <= floor)}")

@@ -1,8 +1,8 @@
 """Learning from a text file that does not have to fit in memory: spom from svmlight, vw from its own format.
 
-`python -m benchmarks svmlight:200` takes a file of 200 MB instead of one of 1 GB. Both programs run in a process of
-their own, over the same rows and one pass, with an l1-logistic model; both read in one thread and learn in another, so
-that wall seconds decide, and CPU seconds are shown for a machine that is busy.
+`python -m benchmarks svmlight:200` takes a file of 200 MB instead of 1 GB. Both programs run in a process of their own,
+over the same rows and in one pass, with an l1-logistic model. Both read in one thread and learn in another, so wall
+seconds decide; CPU seconds are shown in case the machine is busy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def write(folder: Path, megabytes: float) -> tuple[Path, Path, int]:
-    """The same rows in both formats; features are drawn as words are, a few of them often."""
+    """Write the same rows in both formats; features are distributed like words, with a few frequent ones."""
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(FEATURES)
     ours, theirs = [], []
@@ -54,7 +54,7 @@ def write(folder: Path, megabytes: float) -> tuple[Path, Path, int]:
 
 
 def run(command: list[str]) -> tuple[float, float, str]:
-    """Wall seconds, CPU seconds, and what was printed."""
+    """Run a command; return wall seconds, CPU seconds, and its output."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -63,7 +63,7 @@ def run(command: list[str]) -> tuple[float, float, str]:
 
 
 def main(part: str = "1000") -> None:
-    """One pass over `part` megabytes."""
+    """Run one pass over `part` megabytes."""
     with tempfile.TemporaryDirectory() as name:
         svm, vw, rows = write(Path(name), float(part))
         small = Path(name) / "small.svm"

@@ -1,4 +1,4 @@
-"""Taggers beside CRFsuite: chunks of CoNLL-2000 and parts of speech of EWT, from the raw file to the model.
+"""Taggers against CRFsuite: chunks of CoNLL-2000 and parts of speech of EWT, from the raw file to the model.
 
 Parts: `chunking` (default settings), `sparse` (few weights; runs CRFsuite's lbfgs with l1 for some minutes unless
 SPOM_BENCH_QUICK is set), `prune`, `upos`, `speed`, `scaling`. Seconds are CPU seconds of one thread without compiling.
@@ -31,7 +31,7 @@ UPOS = [name.replace("w.prefix", "w.lower.prefix").replace("w.suffix", "w.lower.
 
 
 def fit(path: Path, seed: int, templates: Any = "chunking", labels: Any = None, **params: Any) -> tuple[Any, float]:
-    """(a tagger, CPU seconds from the file on)."""
+    """Return (a tagger, CPU seconds including reading the file)."""
     begin = time.process_time()
     columns = read_conllu(path).columns if ".conllu" in path.name else read_conll(path)
     tagger = SequenceTagger(templates, random_state=seed, verbose=0, **params).fit(columns, labels)
@@ -39,7 +39,7 @@ def fit(path: Path, seed: int, templates: Any = "chunking", labels: Any = None, 
 
 
 def several(path: Path, test: Any, labels: Any = None, **params: Any) -> dict[str, float]:
-    """Means over seeds of score, seconds, weights and templates that are off."""
+    """Return means over seeds of score, seconds, weights and templates that are off."""
     found = []
     for seed in range(SEEDS):
         tagger, seconds = fit(path, seed, labels=labels, **params)
@@ -50,7 +50,7 @@ def several(path: Path, test: Any, labels: Any = None, **params: Any) -> dict[st
 
 
 def warm(path: Path, **params: Any) -> None:
-    """Compile what a fit compiles."""
+    """Compile everything that a fit needs."""
     columns = read_conllu(path).columns if ".conllu" in path.name else read_conll(path)
     tagger = SequenceTagger(**{"templates": ["w[0]"], "epochs": 1, "verbose": 0, **params})
     labels = "upos" if ".conllu" in path.name else None
@@ -58,7 +58,7 @@ def warm(path: Path, **params: Any) -> None:
 
 
 def peer(folder: Path, algorithm: str, params: dict[str, Any]) -> Peer:
-    """CRFsuite on CoNLL-2000."""
+    """Run CRFsuite on CoNLL-2000."""
     begin = time.process_time()
     train = plain_conll(folder / "train.txt.gz")
     reading = time.process_time() - begin
@@ -73,7 +73,7 @@ def peer(folder: Path, algorithm: str, params: dict[str, Any]) -> Peer:
 
 
 def chunking(folder: Path) -> None:
-    """Default settings against passive-aggressive training."""
+    """Compare default settings with passive-aggressive training."""
     table = Table("CoNLL-2000 chunking, default settings, from the raw file (CRFsuite: passive-aggressive, 10 passes)")
     warm(folder / "train.txt.gz")
     ours = several(folder / "train.txt.gz", read_conll(folder / "test.txt.gz"))
@@ -85,7 +85,7 @@ def chunking(folder: Path) -> None:
 
 
 def sparse(folder: Path) -> None:
-    """Few weights against lbfgs with l1 and l2."""
+    """Compare few weights with lbfgs with l1 and l2."""
     table = Table("CoNLL-2000, sparse models (CRFsuite: lbfgs, c1 .1, c2 .05)")
     train, test = folder / "train.txt.gz", read_conll(folder / "test.txt.gz")
     warm(train, max_weights=5)
@@ -105,11 +105,11 @@ def sparse(folder: Path) -> None:
 
 
 def prune(folder: Path) -> None:
-    """What `prune="auto"` saves and costs against the whole model."""
+    """Measure what `prune="auto"` saves and costs against the whole model."""
     table = Table("CoNLL-2000, prune='auto' (ours) beside the whole model (as peer)")
     train, test = folder / "train.txt.gz", read_conll(folder / "test.txt.gz")
     warm(train, prune="auto")
-    # In turns, so that a busy spell of the machine hits both.
+    # In turns, so that other load on the machine affects both.
     rows: list[list[tuple[float, float, int, int]]] = [[], []]
     for seed in range(SEEDS):
         for which, params in enumerate(({"prune": "auto"}, {})):
@@ -125,7 +125,7 @@ def prune(folder: Path) -> None:
 
 
 def upos(folder: Path) -> None:
-    """Parts of speech."""
+    """Run parts of speech."""
     table = Table("EWT, universal parts of speech (CRFsuite: lbfgs, c1 .5, c2 .01, 100 passes)")
     train, test = (folder / f"en_ewt-ud-{part}.conllu.gz" for part in ("train", "test"))
     warm(train, max_weights=5)
@@ -161,7 +161,7 @@ def _words(path: Path) -> tuple[Any, Any]:
 
 
 def speed(folder: Path) -> None:
-    """Tokens a second: ours from raw columns, CRFsuite from features that are ready."""
+    """Measure tokens per second: ours from raw columns, CRFsuite from ready-made features."""
     table = Table("Tagging CoNLL-2000's test sentences, tokens/s (ours from columns, CRFsuite from ready features)")
     tagger, _ = fit(folder / "train.txt.gz", 0)
     pruned, _ = fit(folder / "train.txt.gz", 0, prune="auto")
@@ -185,11 +185,11 @@ def speed(folder: Path) -> None:
 
 
 def main(part: str = "") -> None:
-    """All parts, or one."""
+    """Run all parts, or one."""
     place = data_folder()
     if place is None:
         return
-    # CoNLL-2000's test set has a label that its training set has not: it counts as wrong.
+    # CoNLL-2000's test set has a label that is not in the training set; it counts as wrong.
     warnings.filterwarnings("ignore", message="labels that were not seen")
     parts = {"chunking": chunking, "prune": prune, "upos": upos, "speed": speed, "scaling": _scaling, "sparse": sparse}
     for name, function in parts.items():

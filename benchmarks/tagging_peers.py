@@ -1,4 +1,4 @@
-"""CRFsuite on the same data: features as Python strings, training, tagging, with the time of each."""
+"""CRFsuite on the same data: features as Python strings, training, tagging, and the time of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sentences = list[list[tuple[str, ...]]]
 
 @dataclass
 class Peer:
-    """What CRFsuite reached, and how many CPU seconds each part of it took."""
+    """CRFsuite's results, and the CPU seconds of each part."""
 
     score: float
     features_seconds: float
@@ -25,12 +25,12 @@ class Peer:
 
     @property
     def seconds(self) -> float:
-        """From the raw file to the model."""
+        """CPU seconds from the raw file to the model."""
         return self.features_seconds + self.train_seconds
 
 
 def chunking_features(sentence: Any) -> list[list[str]]:
-    """The templates of CRFsuite's chunking tutorial, as strings."""
+    """Return the templates of CRFsuite's chunking tutorial, as strings."""
     n = len(sentence)
     w = ["__B2__", "__B1__", *(token[0] for token in sentence), "__E1__", "__E2__"]
     p = ["__B2__", "__B1__", *(token[1] for token in sentence), "__E1__", "__E2__"]
@@ -50,7 +50,7 @@ def chunking_features(sentence: Any) -> list[list[str]]:
 
 
 def shape(word: str) -> str:
-    """Capital letters X, small ones x, digits 0, anything else as it is; runs at most two long."""
+    """Map capital letters to X, small ones to x, digits to 0, and keep the rest; runs are cut to two."""
     out = ""
     for c in word:
         kind = "X" if c.isupper() else "x" if c.islower() else "0" if c.isdigit() else c
@@ -60,7 +60,7 @@ def shape(word: str) -> str:
 
 
 def pos_features(sentence: Any) -> list[list[str]]:
-    """Word, lower case and its affixes to four, shape, neighbours to two, word bigrams."""
+    """Return word, lower case and its affixes to four, shape, neighbours to two, word bigrams."""
     w = ["__B2__", "__B1__", *(token[0] for token in sentence), "__E1__", "__E2__"]
     found = []
     for t in range(2, len(sentence) + 2):
@@ -72,7 +72,7 @@ def pos_features(sentence: Any) -> list[list[str]]:
 
 
 def plain_conll(path: Path) -> tuple[Sentences, list[list[str]]]:
-    """Sentences and labels as the tutorial reads them: lines split at blanks."""
+    """Return sentences and labels as the tutorial reads them: lines split at blanks."""
     columns = read_conll(path)
     sentences = [list(sentence) for sentence in columns]
     return sentences, [[token[-1] for token in sentence] for sentence in sentences]

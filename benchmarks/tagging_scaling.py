@@ -1,4 +1,4 @@
-"""What an epoch of a tagger costs as sentences, templates and labels grow."""
+"""The cost of a tagger's epoch as sentences, templates and labels grow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spom.solvers.structured.chains import OnlineChain
 
 
 def epoch_seconds(rows: Any, y: Any, labels: int, blocks: Any) -> float:
-    """CPU seconds of an epoch, the least of two after a first one."""
+    """Return the CPU seconds of an epoch, the least of two after a first one."""
     solver = OnlineChain(rows, y, labels, blocks=blocks, penalty=L1(3e-5), epochs=3, random_state=0)
     found = []
     for _ in range(3):
@@ -29,12 +29,12 @@ def epoch_seconds(rows: Any, y: Any, labels: int, blocks: Any) -> float:
 
 
 def exponent(x: list[float], seconds: list[float]) -> float:
-    """The slope of a line in log-log."""
+    """Return the slope of a line in log-log scale."""
     return float(np.polyfit(np.log(x), np.log(seconds), 1)[0])
 
 
 def scaling(folder: Path) -> None:
-    """Three curves: tokens, templates, labels."""
+    """Measure three curves: tokens, templates, labels."""
     table = Table("An epoch of the default tagger as the problem grows: exponent of the cost (seconds of the largest)")
     train = read_conll(folder / "train.txt.gz")
     codes, names = train.distinct(2)
@@ -65,7 +65,7 @@ def scaling(folder: Path) -> None:
         found.append(epoch_seconds(rows, rng.integers(0, labels, y.size), labels, few.blocks))
     curves["labels"] = ([float(labels) for labels in splits], found)
 
-    # With more tokens come more features, and the table outgrows the cache: a little above one is linear still.
+    # More tokens bring more features, and the table outgrows the cache: an exponent a little above 1 is still linear.
     for name, limit, text in (("tokens", 1.2, "linear"), ("templates", 1.1, "linear"), ("labels", 2.2, "quadratic")):
         slope = exponent(*curves[name])
         shown = f"{name}, exponent (largest: {curves[name][1][-1]:.2f} s)"
@@ -74,7 +74,7 @@ def scaling(folder: Path) -> None:
 
 
 def plot(curves: dict[str, tuple[list[float], list[float]]]) -> str:
-    """An SVG with the three curves; SPOM_PLOTS names the folder."""
+    """Plot the three curves as SVG, and return its path; SPOM_PLOTS names the folder."""
     try:
         import matplotlib
 

@@ -1,11 +1,11 @@
-"""Defaults on tables of R packages that no rule was chosen on.
+"""Defaults on tables of R packages that were not used to choose any rule.
 
     Rscript benchmarks/unseen.R FOLDER
     SPOM_UNSEEN=FOLDER python -m benchmarks unseen
 
-Categories become columns of zeros and ones, missing numbers the median. Five splits (kernels: two), 70 % of the rows to
-learn from (60 %, at most 1,100 rows). The other tools have their defaults; `SVC` has kernel, width and C from three
-folds. "Scaled" is the best of the same tools behind a `StandardScaler`.
+Categories become columns of zeros and ones, missing numbers become the median. There are five splits (kernels: two),
+with 70 % of the rows for training (60 %, at most 1,100 rows). The other tools have their defaults; for `SVC` three
+folds choose kernel, width and C. "Scaled" is the best of the same tools behind a `StandardScaler`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.common import Table
 
-# Target, and columns that are names or give the target away.
+# The target, and columns that are names or reveal the target.
 CLASSES: dict[str, tuple[str, ...]] = {
     "mlbench_BreastCancer": ("Class", "Id"),
     "mlbench_DNA": ("Class",),
@@ -83,7 +83,7 @@ Models = dict[str, Callable[[int], Any]]
 
 
 def main(part: str = "") -> None:
-    """Print all three tables, or the one that is named: classes, numbers or kernels."""
+    """Print all three tables, or the named one: classes, numbers or kernels."""
     folder = os.environ.get("SPOM_UNSEEN")
     if not folder or not Path(folder).is_dir():
         print("  (skipped: set SPOM_UNSEEN to the folder that benchmarks/unseen.R has filled)")

@@ -16,7 +16,7 @@ settings.load_profile("spom")
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder of the real data sets; a test that needs one that is not there is skipped."""
+    """Return the folder of the real data sets; skip the test if there is none."""
     folder = os.environ.get("SPOM_DATA", "")
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs the real data sets: set SPOM_DATA to their folder (docs: data sets)")

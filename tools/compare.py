@@ -2,11 +2,11 @@
 
     git worktree add --detach ../before COMMIT
     python tools/compare.py ../before
-    python tools/compare.py ../before --rounds 9 tagger parser
+    python tools/compare.py ../before tagger parser --rounds 9
 
-Each job runs in a process of its own, here and there by turns, so that both meet the same load; the first turn compiles
+Each job runs in a process of its own, here and there in turns, so that both have the same load; the first turn compiles
 and does not count. Jobs use only public names, with the same settings on both sides. Ratios are medians over rounds of
-CPU seconds there over CPU seconds here: above one, this checkout is faster. Wants `SPOM_DATA`.
+CPU seconds there over CPU seconds here: above 1, this checkout is faster. Needs `SPOM_DATA`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,40 @@ from spom import OnlineClassifier
 from spom.penalties import L1
 timed(lambda: OnlineClassifier(loss="logistic", penalty=L1(1e-5), epochs=100, random_state=0).fit(X, y))
 """,
+    "classifier, classes": _ROWS
+    + """
+from spom import OnlineClassifier
+from spom.penalties import L1
+labels = np.abs(X @ rng.normal(size=(100_000, 5))).argmax(axis=1)
+timed(lambda: OnlineClassifier(loss="logistic", penalty=L1(1e-5), epochs=100, random_state=0).fit(X, labels))
+""",
+    "classifier, columns": """
+from sklearn.datasets import load_digits
+from spom import OnlineClassifier
+from spom.penalties import L1
+X, labels = load_digits(return_X_y=True)
+timed(lambda: OnlineClassifier(loss="logistic", penalty=L1(1e-3), epochs=400, random_state=0).fit(X, labels))
+""",
+    "variance reduced": _ROWS
+    + """
+from spom.penalties import L1
+from spom.solvers import VarianceReduced
+from spom.solvers.iterate import last
+timed(lambda: last(VarianceReduced(X, 2.0 * y - 1.0, penalty=L1(1e-3), tol=1e-6, random_state=0)), 5)
+""",
+    "working set": _ROWS
+    + """
+from spom import ProximalClassifier
+from spom.penalties import L1
+timed(lambda: ProximalClassifier(loss="logistic", penalty=L1(1e-4)).fit(X, y), 3)
+""",
+    "working set, classes": _ROWS
+    + """
+from spom import ProximalClassifier
+from spom.penalties import GroupLasso
+labels = np.abs(X @ rng.normal(size=(100_000, 5))).argmax(axis=1)
+timed(lambda: ProximalClassifier(loss="logistic", penalty=GroupLasso(1e-3, groups="rows")).fit(X, labels))
+""",
     "tagger, log loss": _SENTENCES
     + 'timed(lambda: SequenceTagger(templates="chunking", loss="log", penalty=L1(1e-5), epochs=3, random_state=0, '
     "verbose=0).fit(sentences))",
@@ -77,7 +111,7 @@ timed(lambda: OnlineClassifier(loss="logistic", penalty=L1(1e-5), epochs=100, ra
 
 
 def seconds(job: str, folder: Path) -> float:
-    """CPU seconds of a job with the sources of a folder."""
+    """Return the CPU seconds of a job with the sources of a folder."""
     given = {**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", _BEFORE + JOBS[job]], env=given, capture_output=True, text=True, check=False
@@ -88,7 +122,7 @@ def seconds(job: str, folder: Path) -> float:
 
 
 def main() -> None:
-    """One line per job."""
+    """Print one line per job."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a checkout of another commit")
     parser.add_argument("jobs", nargs="*", help=f"beginnings of names; all: {', '.join(JOBS)}")

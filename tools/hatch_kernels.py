@@ -1,4 +1,4 @@
-"""Put compiled kernels into the wheel, where `SPOM_KERNELS` names the folder that `tools/wheel.py` has filled."""
+"""Put compiled kernels into the wheel; `SPOM_KERNELS` names the folder that `tools/wheel.py` has filled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count the files and functions of src/spom that four everyday uses cross, and list them with `--list`.
+"""Count the files and functions of src/spom that four everyday uses call, and list them with `--list`.
 
     python tools/journeys.py
     python tools/journeys.py --list "train tagger"
@@ -25,7 +25,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "spom"
 
 
 def crossed(journey: Callable[[], None]) -> set[tuple[str, str]]:
-    """(file, function) of every Python function of src/spom that the journey calls."""
+    """Return (file, function) of every Python function of src/spom that the journey calls."""
     seen: set[tuple[str, str]] = set()
     inside = f"{SOURCE}/"
 
@@ -47,7 +47,7 @@ def crossed(journey: Callable[[], None]) -> set[tuple[str, str]]:
 
 
 def online_classifier() -> None:
-    """`OnlineClassifier.fit` on CSR."""
+    """Run `OnlineClassifier.fit` on CSR."""
     from scipy import sparse
 
     from spom import OnlineClassifier
@@ -65,7 +65,7 @@ def _command(*words: object) -> None:
 
 
 def tagger() -> None:
-    """`spom train tagger --prune auto`, then `spom predict`."""
+    """Run `spom train tagger --prune auto`, then `spom predict`."""
     draw = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.txt")
@@ -79,7 +79,7 @@ def tagger() -> None:
 
 
 def parser() -> None:
-    """`DependencyParser.fit`."""
+    """Run `DependencyParser.fit`."""
     from spom import DependencyParser
     from spom.data import Treebank
 
@@ -92,7 +92,7 @@ def parser() -> None:
 
 
 def mkl() -> None:
-    """`MKLClassifier.fit`."""
+    """Run `MKLClassifier.fit`."""
     from spom import MKLClassifier
     from spom.kernels import Gaussian, Linear
 

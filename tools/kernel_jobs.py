@@ -1,4 +1,4 @@
-"""Write `src/spom/core/compiled/jobs.json`: the kernels that each step of a job calls, seen in small runs of it.
+"""Write `src/spom/core/compiled/jobs.json`: the kernels that each step of a job calls, as seen in small runs.
 
     python tools/kernel_jobs.py
 
@@ -70,7 +70,7 @@ Z, two, three = scipy.sparse.csr_matrix(X), X[:, 0] > 0, rng.integers(3, size=60
 _FITS = _ROWS + "for form in (X, Z): {}{}().fit(form, {}).predict(form)"
 _TARGETS = (("Classifier", "two"), ("Classifier", "three"), ("Regressor", "X[:, 0]"))
 _COMMANDS = (_TRAIN, _PREDICT, _EVALUATE)
-# The steps of each job. Those with the most in common with others come last: an earlier one is preferred.
+# The steps of each job. Those that share most with others come last, because an earlier one is preferred.
 _JOBS = {
     "tagger": (
         _TOKENS + _SAVED,

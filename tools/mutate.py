@@ -1,4 +1,4 @@
-"""Change one line of a compiled loop, run the tests of its package, and print which changes nobody noticed.
+"""Change one line of a compiled loop, run the tests of its package, and print the changes that no test noticed.
 
     python tools/mutate.py --sample 40 --seed 7
     python tools/mutate.py --paths src/spom/solvers/mkl --sample 10
@@ -7,8 +7,8 @@
 A mutation swaps an operator or a comparison, shifts an integer by one, flips a sign or negates a condition inside
 a function marked with `@kernel`. Each is tried in a copy of the tree, so the checkout is never touched. A mutation
 counts as caught when a test fails, a kernel no longer compiles, or the tests take more than `--timeout` CPU seconds.
-Arguments of prefetches, and loops that do nothing else, are left alone: they change the speed, never the result.
-With `--interpret` nothing is compiled, which takes a second for each mutation: see `mutate_interpreted.py`.
+Arguments of prefetches, and loops that only prefetch, are not mutated: they change the speed, never the result.
+With `--interpret` nothing is compiled, which saves about a second per mutation: see `mutate_interpreted.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 BINARY = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*"}
 COMPARE = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 BOOLEAN = {ast.And: "or", ast.Or: "and"}
-# What is tested elsewhere than in the folder of the same name, from the most special to the most general.
+# Sources that are tested outside the folder of the same name, from the most special to the most general.
 ALSO = {
     "solvers/linear": ["tests/solvers/test_every_solver.py", "tests/estimators/test_online.py"],
     "solvers/batch": ["tests/solvers/test_every_solver.py", "tests/estimators/test_proximal.py"],
@@ -53,21 +53,21 @@ class Mutation:
     text: str
 
     def apply(self, source: str) -> str:
-        """The source with the change."""
+        """Return the source with the change."""
         lines = source.splitlines(keepends=True)
         (row, left), (last, right) = self.start, self.end
         head, tail = lines[row - 1].encode()[:left].decode(), lines[last - 1].encode()[right:].decode()
         return "".join([*lines[: row - 1], head + self.text + tail, *lines[last:]])
 
     def describe(self, source: str) -> str:
-        """Where it is, and the line before and after."""
+        """Return its place, and the line before and after."""
         before = source.splitlines()[self.start[0] - 1].strip()
         after = self.apply(source).splitlines()[self.start[0] - 1].strip()
         return f"{self.path}:{self.start[0]}\n    - {before}\n    + {after}"
 
 
 def mutations(path: Path, source: str) -> Iterator[Mutation]:
-    """Every mutation of the kernels of one file."""
+    """Yield every mutation of the kernels of one file."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in node.decorator_list):
             if re.match("look_ahead|prefetch", node.name):
@@ -89,7 +89,7 @@ def _inside(path: Path, source: str, node: ast.AST) -> Iterator[Mutation]:
 
 
 def _prefetches(node: ast.stmt) -> bool:
-    """Whether a statement is a prefetch, or a loop or condition over such and what names their places."""
+    """Tell whether a statement is a prefetch, or a loop or condition over prefetches and the names of their places."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         return bool(re.search("prefetch|look_ahead", ast.unparse(node.value.func)))
     if not isinstance(node, (ast.For, ast.If)) or not any(map(_prefetches, node.body)):
@@ -121,10 +121,10 @@ def _changes(path: Path, source: str, node: ast.expr) -> Iterator[Mutation]:
 
 
 def tests_for(path: Path, near_only: bool) -> list[str]:
-    """The tests that should notice a change in this file: the nearest test folder, then what is named in `ALSO`.
+    """Return the tests that should notice a change in this file: the nearest test folder, then those in `ALSO`.
 
-    Files that name something of the changed one, or run over all operators, come first: most changes are caught there.
-    `near_only` leaves the others out, where there are such files.
+    Files that use a name of the changed one, or run over all operators, come first, as they catch most changes.
+    `near_only` skips the others if there are such files.
     """
     inside = path.relative_to("src/spom").parent
     folder = next(f for f in [inside, *inside.parents] if (ROOT / "tests" / f).is_dir())
@@ -137,7 +137,7 @@ def tests_for(path: Path, near_only: bool) -> list[str]:
 
 
 def caught(tree: Path, mutation: Mutation, timeout: float, near_only: bool) -> str | None:
-    """How the mutation was noticed, or None where it survived."""
+    """Return how the mutation was noticed, or None if it survived."""
     target = tree / mutation.path
     original = target.read_bytes()
     stat = target.stat()
@@ -205,7 +205,7 @@ def _interpreted(sources: dict[Path, str], sample: list[Mutation], given: argpar
 
 
 def main() -> int:
-    """Try a sample, print the survivors, and return 0 where at least `--floor` of it was caught."""
+    """Try a sample, print the survivors, and return 0 if at least `--floor` of it was caught."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--paths", nargs="*", default=["src/spom"], help="files or folders to mutate")
     options.add_argument("--sample", type=int, default=40)

@@ -1,10 +1,10 @@
 """The mutations of `mutate.py` without compiling: one pytest process runs the loops as plain Python, and forks.
 
-With `NUMBA_DISABLE_JIT=1` a kernel is a Python function, so that a mutation is a change of its code in memory, tried
-in a fork of the process that has collected the tests. The tests run once without a change: those that fail as plain
-Python or take more than `LONG` CPU seconds are left out, and the others are run for the mutations of the kernels that
-they call, the quickest first. A mutation that survives may still be caught by a test that was left out. One that is
-caught by an index out of range might not be noticed by the compiled loop.
+With `NUMBA_DISABLE_JIT=1` a kernel is a Python function, so a mutation is a change of its code in memory, tried in a
+fork of the process that has collected the tests. The tests run once without a change. Those that fail as plain Python
+or take more than `LONG` CPU seconds are skipped. The others are run for the mutations of the kernels that they call,
+the quickest first. A mutation that survives may still be caught by a test that was skipped. One that is caught by an
+index out of range might not be noticed by the compiled loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def survivors_of(
 
 
 class _Forks:
-    """The plugin: in place of the loop over tests."""
+    """The plugin, which replaces the loop over tests."""
 
     def __init__(self, sources: dict[Path, str], sample: list[Any], report: Callable[..., None]) -> None:
         self.sources, self.sample, self.report = sources, sample, report
@@ -79,7 +79,7 @@ class _Forks:
         return True
 
     def _find_callers(self, session: Any) -> None:
-        """Run each test, and note which kernels it calls."""
+        """Run each test, and record which kernels it calls."""
         from spom.core.jit import Kernel
 
         called: set[tuple[str, str]] = set()
@@ -108,7 +108,7 @@ class _Forks:
         session.shouldfail = session.shouldstop = False
 
     def _try(self, session: Any, mutation: Any) -> int:
-        """In the fork: 0 if no test notices, 1 if one fails, 2 if one takes much longer than before."""
+        """Run in the fork: return 0 if no test notices, 1 if one fails, 2 if one takes much longer than before."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -137,7 +137,7 @@ def _stop(*_: Any) -> None:
 
 
 def _function_at(module: CodeType, line: int) -> CodeType:
-    """The code of the last function of a module that begins before this line."""
+    """Return the code of the last function of a module that begins before this line."""
     functions = [c for c in module.co_consts if isinstance(c, CodeType) and c.co_firstlineno <= line]
     return max(functions, key=lambda code: code.co_firstlineno)
 

@@ -3,7 +3,7 @@
 
 `--check` only compares.
 
-A block is what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
+A block is the text between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAPERS, BENCHMARKS = ROOT / "docs" / "papers" / "results", ROOT / "benchmarks" /
 
 
 def claims() -> tuple[int, list[tuple[Result, Any]]]:
-    """How many claims of the papers numbers can decide, and those that do not hold here."""
+    """Return how many claims of the papers can be decided by numbers, and those that do not hold here."""
     paths = (PAPERS / f"{experiment.id}.json" for experiment in list_experiments())
     results = [again(Result.load(path)) for path in paths if path.exists()]
     decided = [(result, row) for result in results for row in result.table if row.met is not None]
@@ -41,13 +41,13 @@ def claims() -> tuple[int, list[tuple[Result, Any]]]:
 
 
 def count() -> str:
-    """How many of the papers' claims hold here."""
+    """Return a sentence on how many of the papers' claims hold here."""
     decided, against = claims()
     return f"{decided - len(against)} of the {decided} claims that numbers can decide hold here."
 
 
 def papers() -> str:
-    """The papers' claims: how many hold here, and each that does not."""
+    """Return how many of the papers' claims hold here, and each that does not."""
     lines = [f"{count()} These do not:", "", "| experiment | claim | paper | spom |", "| --- | --- | --- | --- |"]
     lines += [
         f"| `{result.id}` | {_cell(row.what)} | {_cell(row.paper)} | {_cell(row.ours)} |" for result, row in claims()[1]
@@ -59,7 +59,7 @@ def papers() -> str:
 
 
 def words() -> str:
-    """The rows of the handwritten words, from Table 1 of SPOM."""
+    """Return the rows of the handwritten words, from Table 1 of SPOM."""
     runs = Result.load(PAPERS / "spom-table1.json").numbers["runs"]
     rows = [
         "| ten folds, C by cross-validation in each | accuracy per letter | seconds | the paper |",
@@ -74,7 +74,7 @@ def words() -> str:
     return "\n".join(rows)
 
 
-# How the page on defaults names the learners, and how the README does.
+# The learners' names on the page on defaults, and those in the README.
 _NAMES = {
     "columns": "`SequenceTagger()`, columns",
     "dicts": "`SequenceTagger()`, CRFsuite's own features",
@@ -85,7 +85,7 @@ _NAMES = {
 
 
 def defaults() -> str:
-    """One row per learner over the sets of the page on defaults: the mean difference, and where it is behind."""
+    """Return one row per learner over the sets of the page on defaults: mean difference, and where it is behind."""
     lines = ["| spom | compared with | sets | mean difference | worst | worse by more than .005 |", "| --- " * 6 + "|"]
     for kind, (_, ours, peers, _) in TABLES.items():
         found = table(load(kind), kind)
@@ -104,13 +104,13 @@ def defaults() -> str:
 
 
 def _tables() -> list[dict[str, Any]]:
-    """The stored tables of `benchmarks/beside.py`."""
+    """Return the stored tables of `benchmarks/beside.py`."""
     paths = sorted(BENCHMARKS.glob("beside-*.json"))
     return [table for path in paths for table in json.loads(path.read_text(encoding="utf-8"))["tables"]]
 
 
 def beside() -> str:
-    """The stored tables of `benchmarks/beside.py`, with the settings of both sides below each."""
+    """Return the stored tables of `benchmarks/beside.py`, with the settings of both sides below each."""
     lines: list[str] = []
     for found in _tables():
         make = _by_peer if _has_peers(found) else _plain
@@ -119,7 +119,7 @@ def beside() -> str:
 
 
 def summary() -> str:
-    """One row per task of `benchmarks/beside.py`: ours and the best of the others by the first measure."""
+    """Return one row per task of `benchmarks/beside.py`: ours and the best of the others by the first measure."""
     lines = ["| task | spom | best of the others |", "| --- | --- | --- |"]
     for found in filter(_has_peers, _tables()):
         mine, tools = _measured(found["rows"])
@@ -132,18 +132,18 @@ def summary() -> str:
 
 
 def _has_peers(found: dict[str, Any]) -> bool:
-    """Whether the rows are "measure; tool"."""
+    """Tell whether the rows are "measure; tool"."""
     return any("; " in row[0] for row in found["rows"])
 
 
 def _plain(title: str, rows: list[list[str]]) -> list[str]:
-    """One row per figure."""
+    """Return one row per figure."""
     head = [f"| {_cell(title)} | spom | other |", "| --- | --- | --- |"]
     return head + [f"| {_cell(what)} | {_figure(ours)} | {_figure(theirs)} |" for what, ours, theirs, *_ in rows]
 
 
 def _measured(rows: list[list[str]]) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """Our figures by measure, and those of each tool: rows are "measure; tool", then its other measures, indented."""
+    """Return our figures by measure, and each tool's; rows are "measure; tool", then its other measures, indented."""
     mine: dict[str, str] = {}
     tools: list[tuple[str, dict[str, str]]] = []
     for what, ours, theirs, *_ in rows:
@@ -155,7 +155,7 @@ def _measured(rows: list[list[str]]) -> tuple[dict[str, str], list[tuple[str, di
 
 
 def _by_peer(title: str, rows: list[list[str]]) -> list[str]:
-    """One row per tool."""
+    """Return one row per tool."""
     mine, tools = _measured(rows)
     lines = [f"| {_cell(title)} | {' | '.join(mine)} |", "| --- " * (len(mine) + 1) + "|"]
     for name, values in [("spom", mine), *tools]:
@@ -164,7 +164,7 @@ def _by_peer(title: str, rows: list[list[str]]) -> list[str]:
 
 
 def _figure(text: str) -> str:
-    """A number as people read it.
+    """Format a number for reading.
 
     >>> _figure("2.663e+05"), _figure("0.9417"), _figure("6.003"), _figure("-")
     ('266,300', '0.9417', '6.003', '')
@@ -179,7 +179,7 @@ def _figure(text: str) -> str:
 
 
 def prox() -> str:
-    """Proximal operators on a million numbers: the ratios of `benchmarks/prox.py`, one row per operator."""
+    """Return the ratios of `benchmarks/prox.py`, proximal operators on a million numbers, one row per operator."""
     rows = json.loads((BENCHMARKS / "prox.json").read_text(encoding="utf-8"))["tables"][0]["rows"]
     found: dict[str, list[str]] = {}
     for what, _, _, ratio, *_ in rows:
@@ -199,7 +199,7 @@ PIPELINES = {
 
 
 def pipelines() -> str:
-    """Raw text to trees on test sets: ours, in italics where it is worse, and UDPipe 1 where it was trained here."""
+    """Return results from raw text to trees on test sets: ours, in italics if worse, and UDPipe 1 if trained here."""
     done = json.loads((BENCHMARKS / "pipeline.json").read_text(encoding="utf-8"))
     shown = ("words", "sentences", "upos", "xpos", "feats", "lemmas", "uas", "las")
     lines = [f"| treebank | | {' | '.join(shown)} | CPU s | MB | words/s |", "| --- " * (len(shown) + 5) + "|"]
@@ -231,7 +231,7 @@ BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
 
 
 def filled(path: Path) -> str:
-    """The text of a page with every block made anew."""
+    """Return the text of a page with every block renewed."""
     text = path.read_text(encoding="utf-8")
     for name, block in BLOCKS[path].items():
         pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
@@ -243,7 +243,7 @@ def filled(path: Path) -> str:
 
 
 def main() -> int:
-    """Write the pages, or say whether they are what the results give."""
+    """Write the pages, or tell whether they match the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check

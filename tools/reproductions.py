@@ -1,7 +1,7 @@
 """Run the stored experiments that are stale, and store their results: `python tools/reproductions.py [--all] [ID ...]`.
 
-Each runs in a process of its own, `--jobs` at a time (2). A result is stored with the numbers of a tiny run, by which
-a test notices when the code gives others (see `spom.papers.freshness`).
+Each runs in a process of its own, `--jobs` at a time (2). A result is stored with the numbers of a tiny run, which a
+test compares with those of the current code (see `spom.papers.freshness`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STORED = Path(__file__).parents[1] / "docs" / "papers" / "results"
 
 
 def why(id: str) -> str | None:
-    """Why this experiment has to be run, or None."""
+    """Return why this experiment has to be run, or None."""
     path = STORED / f"{id}.json"
     if not path.exists():
         return "there is no stored result"
@@ -29,7 +29,7 @@ def why(id: str) -> str | None:
 
 
 def store(id: str) -> str:
-    """Run it in full; one line on what came out."""
+    """Run it in full, and return one line on the result."""
     result = run(id, folder=None, progress=False)
     result = replace(result, code={**result.code, "probe": lasting_probe(find(id))})
     again(result).save(STORED)
@@ -37,7 +37,7 @@ def store(id: str) -> str:
 
 
 def main() -> None:
-    """Find out which are stale, and run those."""
+    """Find the stale experiments, and run them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ids", nargs="*", help="which ones (default: those that are stale)")
     parser.add_argument("--all", action="store_true", help="run all of them")

@@ -24,7 +24,7 @@ print(f"{time.process_time():.2f} CPU s, numba imported: {'numba' in sys.modules
 
 
 def main() -> None:
-    """Try it: first fit with an empty cache, then again."""
+    """Try it, with an empty cache for the first fit, then again."""
     wheel = max(Path(sys.argv[1]).glob("spom-*.whl"), key=lambda path: path.stat().st_mtime)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", f"{folder}/venv"], check=True)
@@ -32,7 +32,7 @@ def main() -> None:
         lock = str(ROOT / "requirements.lock")
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--constraint", lock, str(wheel)], check=True)
         taken = []
-        # The last one as on an older processor.
+        # The last run is as on an older processor.
         for cache, level in (("new", ""), ("new", ""), ("other", ""), ("older", "x86-64-v2")):
             environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
             environment |= {"HOME": f"{folder}/home", "XDG_CACHE_HOME": f"{folder}/{cache}"}

@@ -30,7 +30,7 @@ pool.compile_all(sorted({k.name for k in kernels}), Path(sys.argv[1]))
 
 
 def main() -> None:
-    """Compile every kernel at both levels, then build."""
+    """Compile the kernels at both levels, then build."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="dist")
     parser.add_argument("--all", action="store_true")

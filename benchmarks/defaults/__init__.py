@@ -1,7 +1,7 @@
-"""Every estimator with no argument but the data, beside the peers with theirs: `python -m benchmarks defaults`.
+"""Every estimator with only the data as argument, against the peers' defaults: `python -m benchmarks defaults`.
 
-One file per kind of learner has `LEARNERS` and a `run(...)` that yields `Row`s; `rows.py` stores and prints them. A
-part names a kind, a data set and a learner, each of which may be left out:
+Each file for a kind of learner has `LEARNERS` and a `run(...)` that yields `Row`s; `rows.py` stores and prints them. A
+part names a kind, a data set and a learner, each of which is optional:
 `defaults:classification/polarity-tfidf/Online`.
 """
 

@@ -1,9 +1,9 @@
 """CRFsuite with its usual features, c1 and c2 from a small grid: `python -m benchmarks.defaults.crfsuite`.
 
 Features are those of its users: for entities the dicts of sklearn-crfsuite's tutorial, for chunks those of CRFsuite's
-own tutorial, for parts of speech words, affixes to four, shape and neighbours. The grid is searched on the part to
-choose by, with at most 2,500 sentences to learn from, and the winner learns from all of them, 100 passes of lbfgs each,
-as sklearn-crfsuite's users do. Results are kept in `results/crfsuite.json`, set by set.
+own tutorial, for parts of speech words, affixes to four, shape and neighbours. The grid is searched on the development
+part, with at most 2,500 training sentences, and the winner learns from all of them, with 100 passes of lbfgs each, as
+sklearn-crfsuite's users do. Results are kept in `results/crfsuite.json`, one set at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parent / "results" / "crfsuite.json"
 
 
 def entity_features(sentence: Any) -> list[dict[str, Any]]:
-    """The dicts of sklearn-crfsuite's tutorial, without parts of speech."""
+    """Return the dicts of sklearn-crfsuite's tutorial, without parts of speech."""
     words = [token[0] for token in sentence]
     found = []
     for t, word in enumerate(words):
@@ -56,7 +56,7 @@ FEATURES = {"entities": entity_features, "chunks": chunking_features, "upos": po
 
 
 def score(kind: str, gold: list[list[str]], found: list[list[str]]) -> float:
-    """F1 of phrases, or accuracy."""
+    """Return F1 of phrases, or accuracy."""
     if kind != "upos":
         return phrase_scores(gold, found).f1
     right = [a == b for x, y in zip(gold, found, strict=True) for a, b in zip(x, y, strict=True)]
@@ -64,7 +64,7 @@ def score(kind: str, gold: list[list[str]], found: list[list[str]]) -> float:
 
 
 def learn(X: Any, y: Any, c1: float, c2: float, path: str) -> Any:
-    """A tagger."""
+    """Train a tagger."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
@@ -78,7 +78,7 @@ def learn(X: Any, y: Any, c1: float, c2: float, path: str) -> Any:
 
 
 def one(problem: Tagging) -> dict[str, Any]:
-    """Score, CPU seconds of features and of the winner's training, those of the grid, size and the grid's scores."""
+    """Return score, CPU seconds of features and of the winner's training, those of the grid, size, grid's scores."""
     features, (train, dev) = FEATURES[problem.kind], problem.split()
     with tempfile.TemporaryDirectory() as place:
         path, tried = str(Path(place) / "model"), {}
@@ -103,7 +103,7 @@ def one(problem: Tagging) -> dict[str, Any]:
 
 
 def main(names: list[str]) -> None:
-    """All problems, or those named, that are not in the results yet."""
+    """Run all problems, or the named ones, that are not in the results yet."""
     for name in names or list(taggings()):
         done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         if name in done:

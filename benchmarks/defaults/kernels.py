@@ -1,7 +1,7 @@
-"""`MKLClassifier()` on tables beside `SVC` on the best single kernel by cross-validation.
+"""`MKLClassifier()` on tables against `SVC` on the best single kernel by cross-validation.
 
-Columns are standardised for both, by their training rows; at most 2,000 rows are learnt from. The kernels of ours are
-the default ones; those of the peer are the linear, quadratic and Gaussian ones of scikit-learn, C is 1, 10 or 100,
+Columns are standardised for both, by their training rows; at most 2,000 rows are used for training. Ours has the
+default kernels; the peer has the linear, quadratic and Gaussian ones of scikit-learn, with C 1, 10 or 100,
 and three folds choose both.
 """
 
@@ -36,7 +36,7 @@ def _peer() -> Any:
 
 
 def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
-    """The rows of the tables and learners whose names begin so."""
+    """Yield the rows of the tables and learners whose names start with these."""
     seeds = int(os.environ.get("SPOM_SEEDS", "3"))
     for name in TABLES:
         for seed in range(seeds) if name.startswith(sets) else ():

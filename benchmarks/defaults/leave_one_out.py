@@ -1,13 +1,12 @@
 """The constants of `penalty="auto"`, chosen with one data set left out at a time.
 
-`python -m benchmarks.defaults.leave_one_out measure [SET ...]` holds a fifth of the *training* rows of each set of the
-suite apart (of few rows two fifths; test rows have no part in this), follows the path of strengths on the others as an
-estimator does, and learns with each strength; what the estimator's own held-out rows said, and the score on the rows
-apart, go to
-`results/strengths.json`. `... choose` then tries every rule of `RULES` on these figures: a rule names the ends of the
-path, the default multiple, and how many standard errors it takes to leave it. The regret of a rule on a set is
-what its score loses to that of the best strength there. For each family of sets the rule with the least mean regret on
-the *other* families is taken and tried on it.
+`python -m benchmarks.defaults.leave_one_out measure [SET ...]` holds out a fifth of the *training* rows of each set of
+the suite (two fifths if there are few rows; test rows are not used). On the other rows, it follows the path of
+strengths as an estimator does, and learns with each strength. The losses on the estimator's own held-out rows, and the
+scores on the rows held out here, go to `results/strengths.json`. `... choose` then tries every rule of `RULES` on these
+figures: a rule has the ends of the path, the default multiple, and the number of standard errors that it takes to leave
+the default. The regret of a rule on a set is the loss in score relative to the best strength there. For each family of
+sets, the rule with the least mean regret on the *other* families is chosen and tested on it.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from spom.penalties import SquaredL2
 
 RESULTS = Path(os.environ.get("SPOM_STRENGTHS", str(Path(__file__).parent / "results" / "strengths.json")))
 MULTIPLES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
-# Seeds of sets with at most so many rows (others have one), and the most rows that are learnt from.
+# The number of seeds for sets of at most FEW rows (others have one), and the maximum number of training rows.
 SEEDS, FEW, MOST = 3, 500, 2000
 
 
 class Rule(NamedTuple):
-    """Multiples from `top` to `bottom`; of those within `errors` standard errors of the best the nearest to `default`.
+    """Multiples from `top` to `bottom`; the one nearest to `default` within `errors` standard errors of the best.
 
-    Where features outnumber rows, `wide` is the default. The path ends once two multiples in a row were worse.
+    If features outnumber rows, `wide` is the default. The path ends after two consecutive worse multiples.
     """
 
     top: float
@@ -63,7 +62,7 @@ PATIENCE = 2
 
 
 def _problem(kind: str, y: Any) -> tuple[Any, int | None, list[Any]]:
-    """Targets, outputs and losses as the estimators take them."""
+    """Return targets, outputs and losses as the estimators take them."""
     if kind == "regression":
         return np.asarray(y, dtype=np.float64), None, [Squared()]
     classes, codes = np.unique(y, return_inverse=True)
@@ -78,7 +77,7 @@ def _penalties(loss: Any, train: Examples) -> list[Any]:
 
 
 def curves(name: str, seed: int) -> dict[str, Any]:
-    """What held-out rows say of each strength, and the score of each on rows that are kept apart."""
+    """Measure each strength on the estimator's held-out rows, and its score on separate rows."""
     data = SETS[name]
     split = data.load(seed)
     real = data.kind == "regression"
@@ -111,7 +110,7 @@ def curves(name: str, seed: int) -> dict[str, Any]:
 
 
 def measure(names: list[str]) -> None:
-    """All sets, or those named, that are not measured yet."""
+    """Measure all sets, or the named ones, that are not measured yet."""
     for name in names or list(SETS):
         for seed in range(SEEDS):
             done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -130,7 +129,7 @@ def measure(names: list[str]) -> None:
 
 
 def taken(rule: Rule, found: dict[str, Any]) -> int:
-    """The multiple that a rule takes, as an index."""
+    """Return the index of the multiple that a rule chooses."""
     loss, errors = np.array(found["loss"]), np.array(found["errors"])
     tried: list[int] = []
     worse, least = 0, np.inf
@@ -149,7 +148,7 @@ def taken(rule: Rule, found: dict[str, Any]) -> int:
 
 
 def regrets(kind: str) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """(families, regrets): one row for each rule, one column for each family, means over its sets, seeds and losses."""
+    """Return (families, regrets): a row per rule, a column per family, as means over its sets, seeds and losses."""
     results = json.loads(RESULTS.read_text())
     by_family: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for key, found in sorted(results.items()):
@@ -157,7 +156,7 @@ def regrets(kind: str) -> tuple[list[str], np.ndarray[Any, Any]]:
         if data.kind == kind:
             wide = found["features"] >= found["rows"]
             for name, entry in found["losses"].items():
-                # Of two losses, the one that is the default for the shape.
+                # If there are two losses, the default one for the shape.
                 if not name.startswith("Multiclass") or (name == "MulticlassPowerHinge") == wide:
                     by_family[data.family].append({**entry, "wide": wide})
     table = np.zeros((len(RULES), len(by_family)))
@@ -173,7 +172,7 @@ def _regret(rule: Rule, found: dict[str, Any]) -> float:
 
 
 def choices(kind: str) -> Iterator[tuple[str, Rule, float, float]]:
-    """(family, the rule chosen without it, its regret there, that of the best rule for it)."""
+    """Yield (family, rule chosen without it, its regret there, regret of the best rule there)."""
     families, table = regrets(kind)
     for column, family in enumerate(families):
         others = np.delete(table, column, axis=1).mean(axis=1)
@@ -182,7 +181,7 @@ def choices(kind: str) -> Iterator[tuple[str, Rule, float, float]]:
 
 
 def show(kind: str) -> None:
-    """Print the rules that each left-out family gets, and the best on all."""
+    """Print the rule that each left-out family gets, and the best rules on all families."""
     families, table = regrets(kind)
     mean = table.mean(axis=1)
     print(f"\n{kind}: {len(families)} families of sets, {len(RULES)} rules")
@@ -195,7 +194,7 @@ def show(kind: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`measure [SET ...]` or `choose`."""
+    """Run `measure [SET ...]` or `choose`."""
     if arguments[:1] == ["measure"]:
         measure(arguments[1:])
     else:

@@ -1,6 +1,6 @@
 """Linear classifiers and regressors with their defaults, and peers with a small grid on development rows.
 
-`SPOM_SEEDS=1` takes one seed of each set. Kernels are compiled before the clock starts.
+`SPOM_SEEDS=1` takes one seed per set. Kernels are compiled before the clock starts.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from benchmarks.defaults.sets import SETS, Split
 
 
 def _scaled(model: Any, X: Any) -> Any:
-    """The model after a scaler, where the data are dense."""
+    """Return the model, behind a scaler if the data are dense."""
     return model if sparse.issparse(X) else make_pipeline(StandardScaler(), model)
 
 
 def _searched(model: Any, name: str, grid: Any, X: Any, y: Any) -> Any:
-    """The best of a grid on a fifth of the training rows, fitted again on all of them."""
+    """Return a grid search on a fifth of the training rows, which refits on all of them."""
     split = ShuffleSplit if np.asarray(y).dtype.kind == "f" and len(np.unique(y)) > 50 else StratifiedShuffleSplit
     scaled = _scaled(model, X)
     key = name if scaled is model else f"{type(model).__name__.lower()}__{name}"
@@ -66,12 +66,12 @@ REGRESSORS: dict[str, Learner] = {
     "grid: scaler, RidgeCV": lambda seed, X, y: _scaled(RidgeCV(np.geomspace(1e-3, 1e3, 13)), X),
 }
 LEARNERS = {"classification": CLASSIFIERS, "regression": REGRESSORS}
-# These give the same result for every seed: on a set with a fixed test part one run is enough.
+# These give the same result for every seed: on a set with a fixed test part, one run is enough.
 FIXED = ("Proximal", "Logistic", "Ridge", "Lasso", "scaler, R", "grid: scaler, R")
 
 
 def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
-    """The rows of this kind; `sets` and `learner` are beginnings of names."""
+    """Yield the rows of this kind; `sets` and `learner` are prefixes of names."""
     most = int(os.environ.get("SPOM_SEEDS", "10"))
     for name, data in SETS.items():
         if data.kind != kind or not name.startswith(sets):
@@ -100,7 +100,7 @@ def _row(kind: str, name: str, label: str, seed: int, make: Learner, split: Spli
 
 
 def _size(model: Any) -> int:
-    """Weights that are not zero."""
+    """Return the number of non-zero weights."""
     inner = getattr(model, "best_estimator_", model)
     inner = inner[-1] if hasattr(inner, "steps") else inner
     return int(np.count_nonzero(inner.coef_.toarray() if sparse.issparse(inner.coef_) else inner.coef_))

@@ -1,8 +1,8 @@
 """The constant of `DependencyParser`'s l1 strength by name, chosen on development parts with one treebank left out.
 
 `python -m benchmarks.defaults.parser_strengths measure [TREEBANK ...]` learns arcs from the training part of each
-treebank that has a development part, without a penalty, with the l1 norm of strength c / sentences, and with the sparse
-group lasso whose l1 part has that strength, and scores UAS on the development part (test parts have no part in this).
+treebank with a development part: without a penalty, with the l1 norm of strength c / sentences, and with the sparse
+group lasso whose l1 part has that strength. It scores UAS on the development part (test parts are not used).
 `... choose` takes the largest c whose mean UAS on the *other* treebanks is at most `WORSE` below no penalty.
 """
 
@@ -26,12 +26,12 @@ from spom.penalties import L1, SparseGroupLasso
 RESULTS = Path(__file__).parent / "results" / "parser_strengths.json"
 CONSTANTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = 2
-# What a smaller model may cost, as in `prune="auto"`.
+# The loss in UAS allowed for a smaller model, as in `prune="auto"`.
 WORSE = 0.002
 
 
 def penalties(sentences: int) -> dict[str, Any]:
-    """The penalties to compare: none, the l1 norm alone, and beside the group lasso's own strength."""
+    """Return the penalties to compare: none, l1 norms alone, and l1 norms added to the group lasso's own strength."""
     groups = defaults.chosen_penalty("group-lasso", sentences).strength
     found: dict[str, Any] = {"none": None, "group-lasso": "group-lasso"}
     for c in CONSTANTS:
@@ -42,7 +42,7 @@ def penalties(sentences: int) -> dict[str, Any]:
 
 
 def measure(names: list[str]) -> None:
-    """Score every penalty on every treebank, or on these; rows that are stored stay."""
+    """Score every penalty on every treebank, or on these; stored rows are kept."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     done = {(row["treebank"], row["penalty"], row["seed"]) for row in rows}
     for name in names or treebanks():
@@ -64,7 +64,7 @@ def measure(names: list[str]) -> None:
 
 
 def means(rows: list[dict[str, Any]], what: str) -> dict[str, dict[str, float]]:
-    """The mean over seeds by treebank and penalty."""
+    """Return the means over seeds by treebank and penalty."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row["treebank"]][row["penalty"]].append(row[what])

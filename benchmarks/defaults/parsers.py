@@ -1,7 +1,7 @@
-"""`DependencyParser()` and the same pruned on every treebank with gold tags, beside UDPipe 1: LAS on the test part.
+"""`DependencyParser()`, plain and pruned, on every treebank with gold tags, against UDPipe 1: LAS on the test part.
 
 UDPipe's results are stored (`results/udpipe.json`, made by `python -m benchmarks.defaults.udpipe`); its training takes
-minutes for each thousand sentences. A parser of ours learns from the training part alone, without development data.
+minutes per thousand sentences. Our parser learns from the training part alone, without development data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEARNERS: dict[str, dict[str, Any]] = {"DependencyParser": {}, "pruned": {"prune
 
 
 def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
-    """The rows of the treebanks and learners whose names begin so."""
+    """Yield the rows of the treebanks and learners whose names start with these."""
     seeds = int(os.environ.get("SPOM_SEEDS", "3"))
     peers = json.loads(RESULTS.read_text())
     for name in treebanks():

@@ -1,4 +1,4 @@
-"""The rows of the table of defaults: how one is measured, stored as JSON, ranked and printed."""
+"""The rows of the table of defaults: measuring, storing as JSON, ranking and printing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import sklearn
 
 import spom
 
-# One module for each kind of data; a module has `run(kind, sets, learners) -> Iterator[Row]`.
+# The module for each kind of data; a module has `run(kind, sets, learners) -> Iterator[Row]`.
 KINDS = {
     **{"classification": "linear", "regression": "linear"},
     **{"tagging": "taggers", "parsing": "parsers", "kernels": "kernels"},
 }
 
 
-# Folders of src/spom that a row of each module depends on; peers depend on the version of scikit-learn alone.
+# Folders of src/spom that the rows of each module depend on; peers depend only on the version of scikit-learn.
 SHARED = ("core", "losses", "penalties", "solvers/steps.py", "estimators/pruning.py")
 CODE = {
     "linear": ("estimators/linear", "solvers/linear", "solvers/batch", *SHARED),
@@ -56,7 +56,7 @@ CODE = {
 class Row:
     """One learner on one data set with one seed. `ours` marks learners of spom, `counts` sets that enter means.
 
-    `code` is the digest of the code that the row was made with (`digest`).
+    `code` is the digest of the code that made the row (`digest`).
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Row:
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What the function returns, and its CPU seconds; warnings of peers are not of interest here."""
+    """Return the function's result and its CPU seconds; warnings of peers are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         begin = process_time()
@@ -82,13 +82,13 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def store(kind: str) -> Path:
-    """The file of results of a kind, one for each module: in $SPOM_DEFAULTS, or in `results` beside this file."""
+    """Return the file of results of a kind, one per module: in $SPOM_DEFAULTS, or in `results` next to this file."""
     return Path(os.environ.get("SPOM_DEFAULTS", str(Path(__file__).parent / "results"))) / f"{KINDS[kind]}.json"
 
 
 @cache
 def digest(kind: str, ours: bool = True) -> str:
-    """What a row was made with: the code without comments and docstrings, or the version of scikit-learn."""
+    """Return a digest of the code without comments and docstrings, or the version of scikit-learn."""
     if not ours:
         return f"scikit-learn {sklearn.__version__}"
     found, root = hashlib.sha256(), Path(spom.__file__).parent
@@ -104,7 +104,7 @@ def digest(kind: str, ours: bool = True) -> str:
 
 
 def is_stored(kind: str, name: str, learner: str, seed: int, ours: bool = True) -> bool:
-    """Whether there is such a row of the present code. With `SPOM_AGAIN=1` there is none."""
+    """Tell whether there is such a row for the current code. With `SPOM_AGAIN=1` there is none."""
     if os.environ.get("SPOM_AGAIN"):
         return False
     wanted = (kind, name, learner, seed, digest(kind, ours))
@@ -112,7 +112,7 @@ def is_stored(kind: str, name: str, learner: str, seed: int, ours: bool = True) 
 
 
 def load(kind: str) -> list[Row]:
-    """The rows of earlier runs."""
+    """Return the rows of earlier runs."""
     path = store(kind)
     return [Row(**entry) for entry in json.loads(path.read_text())] if path.exists() else []
 
@@ -126,7 +126,7 @@ def save(kind: str, rows: Iterable[Row]) -> None:
 
 
 def table(rows: Iterable[Row], kind: str) -> dict[str, dict[str, tuple[float, float, float, int]]]:
-    """score, seconds, size and rank (1 is best) of each learner on each set, as means over seeds."""
+    """Return score, seconds, size and rank (1 is best) of each learner on each set, as means over seeds."""
     found: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.kind == kind:
@@ -145,7 +145,7 @@ def table(rows: Iterable[Row], kind: str) -> dict[str, dict[str, tuple[float, fl
 
 
 def show(rows: list[Row], kind: str) -> None:
-    """Print score (rank) and seconds, one line for each set, and the means over sets that do not overlap."""
+    """Print score (rank) and seconds, one line per set, and the means over sets that do not overlap."""
     found = table(rows, kind)
     learners = sorted({r.learner for r in rows if r.kind == kind}, key=lambda n: (not _ours(rows, n), n))
     counts = {r.set for r in rows if r.kind == kind and r.counts}
@@ -180,10 +180,10 @@ def _runs(kind: str, sets: str, learner: str) -> Iterator[Row]:
 
 
 def main(part: str = "") -> None:
-    """Run all kinds, or `kind/set/learner` (a set or a learner may be the beginning of a name), and print the table.
+    """Run all kinds, or `kind/set/learner` (a set or a learner may be the prefix of a name), and print the table.
 
-    Rows that are stored and of the present code are not run again, unless `SPOM_AGAIN=1`.
-    `show` alone prints what earlier runs have stored.
+    Stored rows of the current code are not run again, unless `SPOM_AGAIN=1`.
+    `show` only prints stored rows.
     """
     kind, _, rest = part.partition("/")
     sets, _, learner = rest.partition("/")

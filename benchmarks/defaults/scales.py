@@ -1,11 +1,11 @@
-"""One scale for all columns of few dense rows, chosen with one table left out at a time.
+"""A common scale for all columns of few dense rows, chosen with one table left out at a time.
 
 `python -m benchmarks.defaults.scales measure` learns from 20 to 600 of the *training* rows of ten tables (and of pairs
-of their classes), with columns that are standardised and with one scale for all of them, and scores up to 2,000 other
-training rows (test rows have no part in this). What held-out rows say of both goes to `results/scales.json` beside the
-scores. Where columns are not alike (`scaling.common`) there is nothing to choose. `... choose` then tries every rule of
-`RULES`: by how many standard errors, and by which part of the log-loss, one scale must be better. For each table the
-rule with the largest mean gain on the *other* tables is taken and tried on it.
+of their classes), with standardised columns and with one scale for all columns. It scores up to 2,000 other training
+rows (test rows are not used). The losses of both on held-out rows go to `results/scales.json`, together with the
+scores. If columns are not alike (`scaling.common`), there is nothing to choose. `... choose` then tries every rule of
+`RULES`: by how many standard errors, and by what fraction of the log-loss, one scale must be better. For each table,
+the rule with the largest mean gain on the *other* tables is chosen and tested on it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spom.penalties import SquaredL2
 
 RESULTS = Path(__file__).parent / "results" / "scales.json"
 SEEDS, MOST = 3, 2000
-# Tables, a pair of classes or all of them, and how many rows are learnt from.
+# Tables, a pair of classes or all of them, and the numbers of training rows.
 CUTS: list[tuple[str, tuple[Any, Any] | None, tuple[int, ...]]] = [
     ("iris", None, (20, 50)),
     ("wine", None, (20, 60)),
@@ -52,7 +52,7 @@ Rows = tuple[Any, Any]
 
 
 def cut(name: str, labels: tuple[Any, Any] | None, rows: int, seed: int) -> tuple[Rows, Rows]:
-    """(rows to learn from, the same part of each class; other training rows)."""
+    """Return (training rows, the same fraction of each class; other training rows)."""
     split = SETS[name].load(0)
     X, y = split.X, np.asarray(split.y)
     if labels is not None:
@@ -66,7 +66,7 @@ def cut(name: str, labels: tuple[Any, Any] | None, rows: int, seed: int) -> tupl
 
 
 def learnt(scaling: Scaling, train: Rows, apart: Rows, seed: int) -> tuple[float, Choice]:
-    """The score on the rows apart, and what was chosen on held-out rows."""
+    """Return the score on the separate rows, and the choice made on held-out rows."""
     X, y = scaling.apply(train[0]), train[1]
     target, outputs, losses = _problem("classification", y)
     choice = choose(Examples(X, target, None, outputs, True), losses, SquaredL2(1.0), seed)
@@ -75,7 +75,7 @@ def learnt(scaling: Scaling, train: Rows, apart: Rows, seed: int) -> tuple[float
 
 
 def one(name: str, labels: tuple[Any, Any] | None, rows: int, seed: int) -> dict[str, float]:
-    """Scores with columns that are standardised and with one scale; gain in log-loss, its error, and its share."""
+    """Return scores with standardised columns and with one scale; the gain in log-loss, its error, and its share."""
     train, apart = cut(name, labels, rows, seed)
     plain, other = measured(train[0], None, True), common(train[0], None)
     if other is None or plain is None:
@@ -90,7 +90,7 @@ def one(name: str, labels: tuple[Any, Any] | None, rows: int, seed: int) -> dict
 
 
 def measure() -> None:
-    """All cuts that are not measured yet."""
+    """Measure all cuts that are not measured yet."""
     for seed, (name, labels, sizes) in product(range(SEEDS), CUTS):
         for rows in sizes:
             done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -106,7 +106,7 @@ def measure() -> None:
 
 
 def gains(errors: float, share: float) -> tuple[dict[str, float], float]:
-    """(what a rule gains on each table, means over its cuts and seeds; the worst mean over seeds of a cut)."""
+    """Return (a rule's gain on each table, as means over cuts and seeds; the worst mean over seeds of a cut)."""
     cuts: dict[tuple[str, str], list[float]] = defaultdict(list)
     for key, found in json.loads(RESULTS.read_text()).items():
         takes = "gain" in found and found["gain"] > errors * found["error"] and found["share"] > share
@@ -118,7 +118,7 @@ def gains(errors: float, share: float) -> tuple[dict[str, float], float]:
 
 
 def show() -> None:
-    """Print what each left-out table gets, and the rules on all."""
+    """Print the rule that each left-out table gets, and the rules on all tables."""
     found = {rule: gains(*rule) for rule in RULES}
     tables, own = list(found[RULES[0]][0]), []
     for name in tables:

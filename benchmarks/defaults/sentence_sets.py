@@ -1,7 +1,7 @@
-"""Every tagging problem and treebank under `$SPOM_DATA`: a part to learn from, one to choose by, one to test.
+"""Every tagging problem and treebank under `$SPOM_DATA`: a training, a development and a test part.
 
-Where a set has no development part, or only one besides the test part, every fifth sentence to learn from is the part
-to choose by; it is learnt from too once the choice is made.
+If a set has no development part, or only one besides the test part, every fifth training sentence is the development
+part; it is used for training too once the choice is made.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ NER = ("wnut17", "ncbi_disease", "bc5cdr", "germeval2014", "mit_movie_trivia", "
 
 
 def folder() -> Path:
-    """The folder of the data."""
+    """Return the folder of the data."""
     return Path(os.environ["SPOM_DATA"])
 
 
 def treebanks() -> list[str]:
-    """The names of all treebanks, small ones first."""
+    """Return the names of all treebanks, small ones first."""
     found = sorted((folder() / "ud").iterdir(), key=lambda place: sum(p.stat().st_size for p in place.iterdir()))
     return [place.name for place in found] + ["ewt"]
 
 
 def files(name: str) -> dict[str, Path]:
-    """The files of a set by part; `train` is the development file where there is no other."""
+    """Return the files of a set by part; `train` is the development file if there is no other."""
     places = (folder() / inside / name for inside in ("", "ud", "ner"))
     place = next(place for place in places if place.exists())
     found = {part: path for path in sorted(place.iterdir()) for part in ("train", "dev", "test") if part in path.name}
@@ -51,7 +51,7 @@ class Tagging:
     test: tuple[Any, Sentences]
 
     def split(self) -> tuple[tuple[Any, Sentences], tuple[Any, Sentences]]:
-        """(a part to learn from, a part to choose by)."""
+        """Return (training part, development part)."""
         if self.dev is not None:
             return self.train, self.dev
         X, y = self.train
@@ -61,7 +61,7 @@ class Tagging:
 
 
 def tagging(name: str) -> Tagging:
-    """A problem by its name: a set of entities, `conll2000`, or a treebank (parts of speech)."""
+    """Return a problem by its name: a set of entities, `conll2000`, or a treebank (parts of speech)."""
     found = files(name)
     kind = "entities" if name in NER else "chunks" if name == "conll2000" else "upos"
     parts = {part: _columns(path, kind) for part, path in found.items()}
@@ -73,13 +73,13 @@ def _columns(path: Path, kind: str) -> tuple[Any, Sentences]:
         columns = read_conllu(path).columns
         return [[(w,) for w in words] for words in columns.strings("form")], columns.strings("upos")
     sentences = [list(sentence) for sentence in read_conll(path)]
-    # The second column of a file of entities, where there is one, has the embedded entities: labels too.
+    # The second column of a file of entities, if any, has the embedded entities, which are labels too.
     wide = 1 if kind == "entities" else 2
     return [[token[:wide] for token in s] for s in sentences], [[token[-1] for token in s] for s in sentences]
 
 
 def taggings() -> Iterator[str]:
-    """The names of all problems, those that cost peers least first."""
+    """Yield the names of all problems, the cheapest ones for peers first."""
     small = [name for name in treebanks() if name not in ("ewt", "pt_bosque")]
     yield from ("wnut17", "ncbi_disease", "bc5cdr", "germeval2014", *small, "mit_movie_trivia", "conll2000")
     yield from ("ewt", "german_ler", "pt_bosque")

@@ -1,7 +1,7 @@
 """Texts, tables and sparse rows as a user would feed them, each with training and test rows.
 
-`SETS[name](seed)` gives a `Split`. Sets with a test part of their own keep it for every seed; the others are split
-anew by seed. A set whose rows overlap with those of another is loaded with `counts=False`.
+`SETS[name](seed)` gives a `Split`. Sets with their own test part keep it for every seed; the others are split
+by seed. A set whose rows overlap with those of another is loaded with `counts=False`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Set:
-    """A data set: its kind, its loader by seed, how many seeds its table takes, and whose rows it has."""
+    """A data set: its kind, its loader by seed, its number of seeds in tables, its family (sets of the same rows)."""
 
     kind: str
     load: Callable[[int], Split]
@@ -63,7 +63,7 @@ def _lines(path: str, encoding: str = "utf-8") -> list[str]:
 
 
 def _halves(X: Any, y: Any, seed: int, real: bool = False) -> Split:
-    """A quarter of the rows for testing, stratified by class."""
+    """Hold out a quarter of the rows for testing, stratified by class."""
     y = np.asarray(y)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=None if real else y)
     return Split(X, y, X_test, y_test)
@@ -115,7 +115,7 @@ def _trec(seed: int, fine: bool) -> Texts:
 
 
 def _sentences(path: str) -> Iterator[tuple[str, str]]:
-    """(sentence id, text) of a treebank in CoNLL-U."""
+    """Yield (sentence id, text) of a treebank in CoNLL-U."""
     name, words = "", []
     for line in _lines(path):
         if line.startswith("# sent_id"):
@@ -128,7 +128,7 @@ def _sentences(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _genres(seed: int) -> Texts:
-    """Sentences of EWT by genre: answers, email, newsgroup, reviews, weblog."""
+    """Return sentences of EWT by genre: answers, email, newsgroup, reviews, weblog."""
     parts: list[Any] = []
     for part in ("train", "test"):
         found = list(_sentences(f"ewt/en_ewt-ud-{part}.conllu.gz"))
@@ -140,7 +140,7 @@ LANGUAGES = ("af_afribooms", "cs_cltt", "de_gsd", "es_ancora", "fi_tdt", "ga_idt
 
 
 def _languages(seed: int) -> Texts:
-    """The first four words of sentences in nine languages."""
+    """Return the first four words of sentences in nine languages."""
     texts, y = [], []
     for name in LANGUAGES:
         for _, text in _sentences(f"ud/{name}/{name}-ud-dev.conllu.gz"):
@@ -224,7 +224,7 @@ def _idx(name: str, header: int) -> Any:
 
 
 def _mnist(seed: int) -> Split:
-    """5,000 of the images, raw pixels."""
+    """Return 5,000 of the images, as raw pixels."""
     rows = np.random.default_rng(seed).permutation(60_000)[:5000]
     X = _idx("train-images-idx3-ubyte", 16).reshape(-1, 784)[rows].astype(float)
     X_test = _idx("t10k-images-idx3-ubyte", 16).reshape(-1, 784).astype(float)
@@ -235,7 +235,7 @@ _add("mnist-5000", _mnist)
 
 
 def _mfeat(seed: int) -> Split:
-    """Six views of handwritten digits side by side, of very different scale."""
+    """Return six views of handwritten digits, concatenated, with very different scales."""
     views = [_mfeat_view(view) for view in ("fac", "fou", "kar", "mor", "pix", "zer")]
     return _halves(np.hstack([view[:, :-1] for view in views]), views[0][:, -1], seed)
 
@@ -260,7 +260,7 @@ def _adult_table(part: str) -> tuple[Any, list[list[str]], Any]:
 
 @cache
 def _adult_columns() -> tuple[Any, Any, Any, Any]:
-    """Numbers as they are beside one-hot columns, sparse."""
+    """Return unscaled numbers next to one-hot columns, sparse."""
     made = CountVectorizer(analyzer=lambda cells: cells)
     numbers, names, y = _adult_table("train")
     X = sparse.csr_matrix(sparse.hstack([numbers, made.fit_transform(names)]), dtype=np.float64)
@@ -294,14 +294,14 @@ def _diabetes(seed: int) -> Split:
 
 
 def _hours(seed: int) -> Split:
-    """Hours per week of the census from all other columns."""
+    """Return hours per week of the census from all other columns."""
     X, _, X_test, _ = (part.toarray() if sparse.issparse(part) else part for part in _adult_columns())
     at = NUMBERS.index(12)
     return Split(np.delete(X, at, 1), X[:, at], np.delete(X_test, at, 1), X_test[:, at])
 
 
 def _houses(seed: int) -> Split:
-    """Made: skewed counts with outliers, ratios of them, and places far from zero, as tables of house prices have."""
+    """Generate skewed counts with outliers, their ratios, and places far from zero, as in tables of house prices."""
     rng = np.random.default_rng(seed)
     n = 8000
     place = rng.normal([36.0, -120.0], [2.0, 2.0], (n, 2))
@@ -320,26 +320,26 @@ _add("houses", _houses, "regression")
 
 
 def _age(seed: int) -> Split:
-    """Age in the census from all other columns, among them gains of capital with a few very large numbers."""
+    """Return age in the census from all other columns, which include capital gains with a few very large numbers."""
     X, _, X_test, _ = (part.toarray() if sparse.issparse(part) else part for part in _adult_columns())
     found = Split(np.delete(X, 0, 1), X[:, 0], np.delete(X_test, 0, 1), X_test[:, 0], counts=False)
     return found
 
 
 def _pixel(seed: int) -> Split:
-    """One pixel of a patch in one band from the others, which are nearly the same."""
+    """Return one pixel of a patch in one band from the others, which are nearly the same."""
     split = _landsat(seed)
     X, X_test = (part[:, [j for j in range(36) if j // 4 != 4]] for part in (split.X, split.X_test))
     return Split(X, split.X[:, 16], X_test, split.X_test[:, 16])
 
 
 def _moment(seed: int) -> Split:
-    """A moment of a digit, in thousands, from its 240 pixels."""
+    """Return a moment of a digit, in thousands, from its 240 pixels."""
     return _halves(_mfeat_view("pix")[:, :-1], _mfeat_view("mor")[:, 4], seed, real=True)
 
 
 def _signs(seed: int) -> Split:
-    """Reviews as numbers from 0 to 4, by the words in them."""
+    """Return reviews as numbers from 0 to 4, from their words."""
     split = _vectors("sst5", "binary", seed)
     return Split(split.X, split.y.astype(float), split.X_test, split.y_test.astype(float), counts=False)
 
@@ -354,7 +354,7 @@ _add("sst5-words", _signs, "regression")
 
 
 def _few(name: str, rows: int, seed: int) -> Split:
-    """Some of the training rows of a set, and all of its test rows; the same part of each class."""
+    """Return some of the training rows of a set, the same fraction of each class, and all of its test rows."""
     split = SETS[name].load(seed)
     real = SETS[name].kind == "regression"
     order = np.random.default_rng(seed).permutation(split.X.shape[0])
@@ -366,7 +366,7 @@ def _few(name: str, rows: int, seed: int) -> Split:
 
 
 def _pair(name: str, labels: tuple[Any, Any], seed: int) -> Split:
-    """Two of the classes."""
+    """Return two of the classes."""
     split = SETS[name].load(seed)
     found = []
     for X, y in ((split.X, split.y), (split.X_test, split.y_test)):
@@ -376,7 +376,7 @@ def _pair(name: str, labels: tuple[Any, Any], seed: int) -> Split:
 
 
 def _rare(name: str, label: Any, seed: int) -> Split:
-    """One class against the rest."""
+    """Return one class against the rest."""
     split = SETS[name].load(seed)
     return Split(split.X, np.asarray(split.y) == label, split.X_test, np.asarray(split.y_test) == label, counts=False)
 

@@ -1,6 +1,7 @@
 """The tables of the page on defaults, from the stored results: `python -m benchmarks.defaults.tables`.
 
-It writes `docs/guide/defaults-tables.rst`, which the page includes. Cells are means over seeds; losses stay in.
+It writes `docs/guide/defaults-tables.rst`, which the page includes. Cells are means over seeds; losses are not left
+out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TABLES: dict[str, tuple[str, list[str], list[str], list[str]]] = {
 
 
 def cell(values: dict[str, tuple[float, float, float, int]], learner: str) -> str:
-    """Score and CPU seconds, the best of the row in bold."""
+    """Return score and CPU seconds, with the best of the row in bold."""
     if learner not in values:
         return "not run"
     score, seconds, _, rank = values[learner]
@@ -45,7 +46,7 @@ def cell(values: dict[str, tuple[float, float, float, int]], learner: str) -> st
 
 
 def losses(found: dict[str, dict[str, tuple[float, float, float, int]]], learner: str, peers: list[str]) -> str:
-    """On which sets a learner is worse than the best of the peers, and by how much; the mean difference."""
+    """Return the sets on which a learner is worse than the best peer, by how much, and the mean difference."""
     gaps = {}
     for name, values in found.items():
         scores = [values[peer][0] for peer in peers if peer in values]
@@ -63,7 +64,7 @@ def losses(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
 
 
 def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner: str) -> str:
-    """What pruning did to the score and to the number of weights."""
+    """Return the effect of pruning on the score and the number of weights."""
     small, rows = "pruned" if learner == "DependencyParser" else f"{learner}, pruned", []
     for name, values in found.items():
         if learner in values and small in values:
@@ -82,7 +83,7 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
 
 
 def lines(kind: str) -> list[str]:
-    """One table and what it says, as reStructuredText."""
+    """Return one table and its summary, as reStructuredText."""
     title, ours, peers, more = TABLES[kind]
     rows = load(kind)
     found = table(rows, kind)

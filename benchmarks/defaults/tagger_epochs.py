@@ -1,9 +1,9 @@
 """The number of passes of `SequenceTagger`, chosen with one data set left out at a time.
 
 `python -m benchmarks.defaults.tagger_epochs measure [SET ...]` learns with 6, 12 and 20 passes from the training part
-of each tagging, from columns and from CRFsuite's features, two seeds, and scores the part to choose by
-(`Tagging.split`; test parts have no part in this). `... choose` takes, for each set, the fewest passes whose mean score
-on the *other* sets of its kind is at most `TIE` below the best, and prints what the set itself gains by that.
+of each tagging problem, from columns and from CRFsuite's features, with two seeds, and scores the development part
+(`Tagging.split`; test parts are not used). `... choose` takes, for each set, the fewest passes whose mean score
+on the *other* sets of its kind is at most `TIE` below the best, and prints the resulting gain on the set itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from spom import SequenceTagger
 
 RESULTS = Path(__file__).parent / "results" / "tagger_epochs.json"
 PASSES, SEEDS = (6, 12, 20), 2
-# With fewer sentences the rule for few takes over; with more, a run is too long. Fewer to choose by say nothing.
+# With fewer sentences another rule applies; with more, a run is too long. Fewer development sentences are useless.
 LEAST, MOST, JUDGES = 800, 8000, 50
-# The next number of passes takes about half as long again.
+# Differences up to this do not count: the next number of passes takes about half as long again.
 TIE = 0.002
 
 
 def measured(name: str) -> list[dict[str, Any]]:
-    """Scores, weights and CPU seconds for each number of passes, means over the seeds: from columns, from dicts."""
+    """Measure scores, weights and CPU seconds per number of passes, as means over seeds: from columns, from dicts."""
     problem, found = tagging(name), []
     kind, features = "labels" if problem.kind == "upos" else "phrases", FEATURES[problem.kind]
     (X, y), (held, gold) = problem.split()
@@ -51,7 +51,7 @@ def measured(name: str) -> list[dict[str, Any]]:
 
 
 def measure(names: list[str]) -> None:
-    """All sets, or those named, that are not measured yet."""
+    """Measure all sets, or the named ones, that are not measured yet."""
     for name in names or list(taggings()):
         done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         train, dev = tagging(name).split()
@@ -64,13 +64,13 @@ def measure(names: list[str]) -> None:
 
 
 def chosen(scores: np.ndarray[Any, Any]) -> int:
-    """The first number of passes that is as good as the best."""
+    """Return the index of the first number of passes that is as good as the best."""
     mean = scores.mean(axis=0)
     return int(np.flatnonzero(mean >= mean.max() - TIE)[0])
 
 
 def show(kind: str) -> None:
-    """Print what each left-out set gets, and the means of all."""
+    """Print the choice for each left-out set, and the means of all sets."""
     tables: dict[str, list[Any]] = defaultdict(list)
     for name, entries in json.loads(RESULTS.read_text()).items():
         tables[name] += [[e["scores"], e["weights"], e["seconds"]] for e in entries if e["kind"] == kind]
@@ -86,7 +86,7 @@ def show(kind: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`measure [SET ...]` or `choose`."""
+    """Run `measure [SET ...]` or `choose`."""
     if arguments[:1] == ["measure"]:
         measure(arguments[1:])
     else:

@@ -1,10 +1,10 @@
 """The constants of `SequenceTagger`'s default strength, chosen with one data set left out at a time.
 
 `python -m benchmarks.defaults.tagger_strengths measure [SET ...]` learns with several strengths from the training part
-of each tagging, from a quarter of it, and from its first 20, 60 and 200 sentences, and scores the part to choose by
-(`Tagging.split`; test parts have no part in this). `... choose` tries every rule of `RULES`, strength =
-c / (sentences + few), on these curves, by interpolation in the logarithm of c. For each set the rule is taken that has
-the fewest weights of those whose mean score on the *other* sets is at most `TIE` below the best.
+of each tagging problem, from a quarter of it, and from its first 20, 60 and 200 sentences, and scores the development
+part (`Tagging.split`; test parts are not used). `... choose` tries every rule of `RULES`, strength =
+c / (sentences + few), on these curves, by interpolation in the logarithm of c. For each set, it chooses the rule with
+the fewest weights among those whose mean score on the *other* sets is at most `TIE` below the best.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESULTS = Path(__file__).parent / "results" / "tagger_strengths.json"
 LARGE = {"phrases": (0.2, 0.4, 0.8, 1.6), "labels": (0.05, 0.1, 0.2, 0.4)}
 SMALL = {"phrases": (0.05, 0.2, 0.4, 0.8), "labels": (0.0125, 0.05, 0.1, 0.2)}
 FIRST = (20, 60, 200)
-# With fewer sentences a quarter says little, and with fewer to choose by nothing does.
+# With fewer sentences a quarter carries little information, and with fewer development sentences nothing does.
 LEAST, JUDGES = 100, 50
 TIE = 0.0005
 
@@ -49,7 +49,7 @@ BEFORE = {"phrases": Rule(0.2, 0.0), "labels": Rule(0.05, 0.0)}
 
 
 def curve(train: Any, dev: Any, grid: tuple[float, ...]) -> dict[str, Any]:
-    """Score and weights for each c."""
+    """Measure score and weights for each c."""
     n, scores, sizes = len(train[1]), [], []
     for c in grid:
         tagger = SequenceTagger(penalty=L1(c / n), random_state=0, verbose=0).fit(*train)
@@ -59,7 +59,7 @@ def curve(train: Any, dev: Any, grid: tuple[float, ...]) -> dict[str, Any]:
 
 
 def curves(name: str) -> list[dict[str, Any]]:
-    """The curves of a set: from columns and from dicts, all sentences and a quarter; and of its first sentences."""
+    """Measure the curves of a set: from columns and dicts, on all sentences and a quarter, and on the first ones."""
     problem = tagging(name)
     kind, features = "labels" if problem.kind == "upos" else "phrases", FEATURES[problem.kind]
     (X, y), (held, gold) = problem.split()
@@ -76,7 +76,7 @@ def curves(name: str) -> list[dict[str, Any]]:
 
 
 def measure(names: list[str]) -> None:
-    """All sets, or those named, that are not measured yet."""
+    """Measure all sets, or the named ones, that are not measured yet."""
     for name in names or list(taggings()):
         done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         if name not in done and len(tagging(name).split()[1][1]) >= JUDGES:
@@ -88,7 +88,7 @@ def measure(names: list[str]) -> None:
 
 
 def at(rule: Rule, found: dict[str, Any]) -> tuple[float, float]:
-    """(score, logarithm of weights) on a curve at the strength of a rule."""
+    """Return (score, logarithm of weights) on a curve at the strength of a rule."""
     n, grid = found["sentences"], np.log(found["c"])
     place = np.log(rule.c * n / (n + rule.few))
     weights = np.interp(place, grid, np.log(np.maximum(found["weights"], 1)))
@@ -96,7 +96,7 @@ def at(rule: Rule, found: dict[str, Any]) -> tuple[float, float]:
 
 
 def gains(kind: str) -> tuple[list[str], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(sets, changes of the score, changes of log weights) beside the rule before: a row for each set."""
+    """Return (sets, changes of score, changes of log weights) relative to the previous rule, a row per set."""
     tables: dict[str, list[Any]] = defaultdict(list)
     for name, entries in json.loads(RESULTS.read_text()).items():
         for found in entries:
@@ -108,13 +108,13 @@ def gains(kind: str) -> tuple[list[str], np.ndarray[Any, Any], np.ndarray[Any, A
 
 
 def chosen(score: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> int:
-    """The rule with the fewest weights of those that are as good as the best."""
+    """Return the index of the rule with the fewest weights among those that are as good as the best."""
     mean = score.mean(axis=0)
     return int(min(np.flatnonzero(mean >= mean.max() - TIE), key=lambda k: float(weights[:, k].mean())))
 
 
 def show(kind: str) -> None:
-    """Print what each left-out set gets, and the choice on all."""
+    """Print the rule that each left-out set gets, and the choice on all sets."""
     names, score, weights = gains(kind)
     picks = [chosen(np.delete(score, i, axis=0), np.delete(weights, i, axis=0)) for i in range(len(names))]
     print(f"{kind}: {len(names)} sets; chosen without a set: {Counter(RULES[kind][k] for k in picks)}")
@@ -127,7 +127,7 @@ def show(kind: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`measure [SET ...]` or `choose`."""
+    """Run `measure [SET ...]` or `choose`."""
     if arguments[:1] == ["measure"]:
         measure(arguments[1:])
     else:

@@ -1,8 +1,8 @@
-"""`SequenceTagger()` on every tagging, from columns and from the features that CRFsuite gets, each also pruned.
+"""`SequenceTagger()` on every tagging problem, from columns and from CRFsuite's features, each also pruned.
 
-Test parts, one row for each of three seeds (`SPOM_SEEDS=1` for one), beside CRFsuite's stored results
+Scores are on test parts, one row for each of three seeds (`SPOM_SEEDS=1` for one), next to CRFsuite's stored results
 (`results/crfsuite.json`, made by `python -m benchmarks.defaults.crfsuite`). Seconds are CPU seconds from Python lists
-to the model; compiled code is loaded before.
+to the model; compiled code is loaded before the clock starts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def run(kind: str, sets: str = "", learner: str = "") -> Iterator[Row]:
-    """The rows of the sets and learners whose names begin so."""
+    """Yield the rows of the sets and learners whose names start with these."""
     warnings.filterwarnings("ignore", message="labels that were not seen")
     seeds = int(os.environ.get("SPOM_SEEDS", "3"))
     warm = [[("a",), ("b",)]] * 80, [["X", "Y"]] * 80

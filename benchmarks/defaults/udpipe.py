@@ -1,9 +1,9 @@
 """UDPipe 1's parser on every treebank: `python -m benchmarks.defaults.udpipe`.
 
-Hidden layer 200, embeddings as in its manual, 20 passes. Of the settings in `SYSTEMS` the one that is best on the part
-to choose by is taken; that part also chooses the pass. Gold tags. `--fast` leaves out the settings with structured
-search, which take five minutes of CPU for each 500 sentences. Results are kept in `results/udpipe.json`, treebank by
-treebank, with the LAS on the part to choose by of each setting that was tried.
+Hidden layer 200, embeddings as in its manual, 20 passes, gold tags. The best of the settings in `SYSTEMS` on the
+development part is taken; that part also chooses the pass. `--fast` skips the settings with structured
+search, which take five minutes of CPU per 500 sentences. Results are kept in `results/udpipe.json`, one treebank at a
+time, with the LAS on the development part of each setting that was tried.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYSTEMS = {
 
 
 def sentences(path: Path) -> list[Any]:
-    """The sentences of a file, as UDPipe reads them."""
+    """Return the sentences of a file, as UDPipe reads them."""
     from ufal import udpipe
 
     reader, error, found = udpipe.InputFormat.newConlluInputFormat(), udpipe.ProcessingError(), []
@@ -46,7 +46,7 @@ def sentences(path: Path) -> list[Any]:
 
 
 def packed(found: list[Any]) -> Any:
-    """The same as UDPipe's own list."""
+    """Return sentences as UDPipe's own list."""
     from ufal import udpipe
 
     out = udpipe.Sentences()
@@ -56,7 +56,7 @@ def packed(found: list[Any]) -> Any:
 
 
 def parsed(model: Any, path: Path) -> Any:
-    """Trees of a file."""
+    """Return the parsed trees of a file."""
     from ufal import udpipe
 
     writer, error, text = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError(), []
@@ -67,7 +67,7 @@ def parsed(model: Any, path: Path) -> Any:
 
 
 def one(name: str, systems: list[str]) -> dict[str, Any]:
-    """Scores on the test part of the system that is better on the part to choose by, and its CPU seconds."""
+    """Return test scores and CPU seconds of the system that is best on the development part."""
     from ufal import udpipe
 
     found, best, tried = files(name), None, {}
@@ -95,7 +95,7 @@ def one(name: str, systems: list[str]) -> dict[str, Any]:
 
 
 def main(names: list[str]) -> None:
-    """All treebanks, or those named, that are not in the results yet."""
+    """Run all treebanks, or the named ones, that are not in the results yet."""
     systems = [name for name in SYSTEMS if "--fast" not in names or "structured" not in name]
     for name in [name for name in names if name != "--fast"] or treebanks():
         done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

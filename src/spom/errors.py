@@ -1,4 +1,4 @@
-"""Every error that spom raises on purpose: what is wrong, where, and what to do."""
+"""Errors of spom; the message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class SpomError(Exception):
 
 
 class DataError(SpomError, ValueError):
-    """Data that cannot be read: `source` (a file), `line` (from 1) and what is wrong there.
+    """Data that cannot be read: `source` is a file, `line` counts from 1, and `what` says what is wrong there.
 
     >>> str(DataError("expected 3 columns, found 2", source="train.txt", line=17))
     'train.txt, line 17: expected 3 columns, found 2'

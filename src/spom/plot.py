@@ -15,7 +15,7 @@ POSITIVE, NEGATIVE, NEUTRAL = "#2b6cb0", "#c05621", "#718096"
 
 
 def axes(ax: Any, width: float = 6.4, height: float = 4.0) -> Any:
-    """The axes that were given, or new ones."""
+    """Return the given axes, or new ones."""
     if ax is not None:
         return ax
     try:
@@ -26,7 +26,7 @@ def axes(ax: Any, width: float = 6.4, height: float = 4.0) -> Any:
 
 
 def horizontal_bars(ax: Any, names: list[str], values: list[float]) -> Any:
-    """Bars from the top down, blue to the right and brown to the left."""
+    """Draw bars from top to bottom, positive values in blue to the right and negative ones in brown to the left."""
     colours = [POSITIVE if v >= 0 else NEGATIVE for v in values]
     ax.barh(range(len(names)), values, color=colours)
     ax.set_yticks(range(len(names)), names)
@@ -38,7 +38,7 @@ def horizontal_bars(ax: Any, names: list[str], values: list[float]) -> Any:
 
 
 def block_name(model: Any, m: int) -> str:
-    """How a block is shown: by its own name, its kernel, or its first features."""
+    """Return the displayed name of a block: its own name, its kernel, or its first features."""
     block = model.blocks_[m]
     if isinstance(block, str):
         return block
@@ -79,7 +79,7 @@ def blocks_over_epochs(model: Any, count: int = 10, ax: Any = None) -> Any:
 
 
 def top_features(model: Any, label: Any = None, count: int = 15, ax: Any = None) -> Any:
-    """Draw the largest weights by size, of one label or of the model."""
+    """Draw the largest weights by absolute value, of one label or of the model."""
     rows = _weights(model, label, count)
     ax = axes(ax, height=0.6 + 0.25 * len(rows))
     horizontal_bars(ax, [name for name, _ in rows], [weight for _, weight in rows])
@@ -111,7 +111,7 @@ def _weights(model: Any, label: Any, count: int) -> list[tuple[str, float]]:
 
 
 def _row(model: Any, coef: Any, label: Any) -> Any:
-    """The weights of one label; the norms over labels where none is asked for."""
+    """Return the weights of one label; if none is given, the norms over labels, or the weights if there is one row."""
     if label is None:
         return coef[0] if coef.shape[0] == 1 else np.sqrt((coef**2).sum(axis=0))
     classes = [] if not hasattr(model, "classes_") else model.classes_.tolist()
@@ -122,7 +122,7 @@ def _row(model: Any, coef: Any, label: Any) -> Any:
 
 
 def confusion(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
-    """Draw how often each label (rows) was predicted as each (columns), on rows or sentences with their labels."""
+    """Draw how often each label (rows) was predicted as each label (columns), for labelled rows or sentences."""
     labels, counts = confusion_counts(y, model.predict(X))
     side = 1.5 + 0.4 * len(labels)
     ax = axes(ax, side + 0.8, side)
@@ -167,7 +167,7 @@ def tree(bank: Any, sentence: int = 0, ax: Any = None) -> Any:
 
 
 def path(model: Any, X: Any, y: Any, count: int = 30, ax: Any = None) -> Any:
-    """Draw the weights of a proximal estimator for `count` strengths from the one at which all are zero down.
+    """Draw the weights of a proximal estimator for `count` strengths, down from the one at which all are zero.
 
     `model` is a `ProximalClassifier` or `ProximalRegressor` with a penalty that has a strength; it is not changed.
     """

@@ -41,7 +41,7 @@ class Command:
         return done
 
     def fails(self, *words: Any) -> str:
-        """The one line that is left of an error."""
+        """Run a command that must fail, and return its one-line error."""
         done = self(*words)
         assert done.status == 2, (done.status, done.out, done.err)
         assert done.err.count("\n") == 1, done.err
@@ -51,7 +51,7 @@ class Command:
 
 
 def process(*words: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command in a process of its own."""
+    """Run the command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "spom", *map(str, words)],
         capture_output=True,

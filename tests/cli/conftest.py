@@ -15,7 +15,7 @@ def spom(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture(scope="session")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with iris in files of two kinds, and a model of each."""
+    """Return a folder with iris in files of two kinds, and a model of each."""
     folder = tmp_path_factory.mktemp("vectors")
     write_files(folder)
     return folder

@@ -16,7 +16,7 @@ COLUMNS = ["sepal length", "sepal width", "petal, length", "petal width"]
 
 
 def table(rows: np.ndarray, delimiter: str = ",") -> str:
-    """Some rows as CSV."""
+    """Return some rows as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow([*COLUMNS, "species"])

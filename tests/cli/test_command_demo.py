@@ -71,7 +71,7 @@ def test_tagging_imports_no_scikit_learn() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
-    """What the shells' scripts ask for: the words that may come next."""
+    """Check the words that shell scripts get as completions."""
     words = {
         "bash": {"COMP_WORDS": "spom train cl", "COMP_CWORD": "2"},
         "zsh": {"_TYPER_COMPLETE_ARGS": "spom train cl"},

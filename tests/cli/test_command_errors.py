@@ -37,7 +37,7 @@ def test_bad_files_get_one_line(spom: Command, here: Path, tmp_path: Path) -> No
     assert "not distinct" in fails("bad.csv", "a,a,y\n1,1,1\n")
     assert "no column left besides" in fails("bad.csv", "y\n1\n")
     assert "one class only" in fails("bad.csv", "a,y\n1,1\n2,1\n")
-    assert "regressor` takes real targets" in fails("bad.csv", "a,y\n" + "\n".join(f"{i},{i / 7}" for i in range(1500)))
+    assert "train regressor` real" in fails("bad.csv", "a,y\n" + "\n".join(f"{i},{i / 7}" for i in range(1500)))
     assert "bad.svm, line 2: expected index:value" in fails("bad.svm", "1 1:2\n-1 1\n")
     assert "found none" in fails("bad.svm", "")
     half = tmp_path / "half.svm.gz"
@@ -88,7 +88,7 @@ exit $status
 
 
 def test_a_disk_that_fills_up_under_standard_output(here: Path, tmp_path: Path) -> None:
-    """A real one, in a namespace of its own: part of the output fits, and the exit status says that some did not."""
+    """Fill a real disk, in a namespace of its own: part of the output fits, and the exit status reports the failure."""
     (tmp_path / "disk").mkdir()
     data, err = tmp_path / "data.svm", tmp_path / "err"
     data.write_bytes((here / "test.svm").read_bytes() * 100)

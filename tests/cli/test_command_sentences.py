@@ -30,7 +30,7 @@ def as_text(sentences: object, separator: str = " ") -> str:
 
 
 def tree(i: int) -> list[tuple[str, ...]]:
-    """A made-up sentence: determiner, noun, verb, determiner, noun; the second noun depends on the verb."""
+    """Return a made-up sentence: determiner, noun, verb, determiner, noun; the second noun depends on the verb."""
     nouns, verbs = ["dog", "cat", "bird", "cow"], ["sees", "hears", "likes"]
     words = ["the", nouns[i % 4], verbs[i % 3], "a", nouns[(i // 3) % 4]]
     tags, heads = ["DET", "NOUN", "VERB", "DET", "NOUN"], [2, 3, 0, 5, 3]

@@ -20,7 +20,7 @@ SENTENCES = "élan DT B-X\nfête NN I-X\n\ncafé DT B-X\nnoël NN I-X\n\n" * 10
 
 @pytest.fixture
 def folder(spom: Command, tmp_path: Path) -> Path:
-    """A file in another encoding, and a tagger of it."""
+    """Create a file in another encoding, and a tagger trained on it."""
     (tmp_path / "train.txt").write_bytes(SENTENCES.encode("latin-1"))
     words = ["train", "tagger", "--train", tmp_path / "train.txt", "--model", tmp_path / "m.spom", "--quiet"]
     assert "--encoding" in spom.fails(*words)
@@ -86,7 +86,7 @@ def test_the_names_of_scikit_learn() -> None:
 
 
 def on_a_terminal(words: list[str], rows: int, folder: Path) -> str:
-    """What a command shows on a terminal of so many rows; the pager is `cat`, with a line before it."""
+    """Return the output of a command on a terminal with `rows` rows; the pager is `cat`, with a line before it."""
     import fcntl
     import struct
     import termios

@@ -31,7 +31,7 @@ def flat(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small file for each task."""
+    """Create a small file for each task."""
     path, rng = tmp_path_factory.mktemp("rows"), np.random.default_rng(0)
     words = {"dog": "NOUN", "cat": "NOUN", "runs": "VERB", "sees": "VERB", "the": "DET", "a": "DET"}
     tagged, trees = [], []

@@ -29,7 +29,7 @@ LIMIT = 3.0
 
 @kernel("float64(float64)")
 def capped(x: float) -> float:
-    """The smaller of x and the limit."""
+    """Return the smaller of x and the limit."""
     return min(x, LIMIT)
 
 
@@ -220,7 +220,7 @@ def test_bounds_are_checked_where_numba_is_asked_to(tmp_path: Path) -> None:
 
 
 def test_code_is_loaded_once_however_many_threads_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second copy would take the place of the first, and addresses of the first would lead nowhere."""
+    """Load code once: a second copy would replace the first, and addresses of the first would be dangling."""
     for name in ("_run", "_address"):
         monkeypatch.setattr(soft_threshold, name, None)
     first = ready(soft_threshold)

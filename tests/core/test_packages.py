@@ -42,7 +42,7 @@ def test_public_names_are_there() -> None:
 
 @pytest.mark.parametrize("home", ["writable", "blocked"])
 def test_kernels_run_from_an_install_that_cannot_be_written_to(tmp_path: Path, home: str) -> None:
-    """A file where `__pycache__` would have to be blocks every user, root too."""
+    """Put a file in the place of `__pycache__`, which blocks every user, including root."""
     package = tmp_path / "install" / "spom"
     source = Path(spom.__file__).parent
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -42,7 +42,7 @@ TEXT = "\n".join(
 
 
 def test_numbers_of_several_digits() -> None:
-    """Ids and heads beyond nine: each word's head is the one before it."""
+    """Read ids and heads above nine, where each word's head is the previous word."""
     heads = list(range(123))
     lines = [f"{i}\tw{i}\t_\tX\t_\t_\t{head}\tdep\t_\t_" for i, head in enumerate(heads, 1)]
     assert parse_conllu(("\n".join(lines) + "\n\n").encode()).heads.tolist() == heads

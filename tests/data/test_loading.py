@@ -74,7 +74,7 @@ def test_fetch_finds_an_altered_file(tmp_path):
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
-    """A data set of three files, published as a gzip file, in a tar and in a zip."""
+    """Create a data set of three files, published as a gzip file, in a tar and in a zip."""
     texts = {"a.txt.gz": b"alpha\n", "b.txt": b"beta\n", "c.txt": b"gamma\n"}
     tar, archive = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w:gz") as file:

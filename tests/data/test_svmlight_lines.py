@@ -63,7 +63,7 @@ def read(text: str, at: int) -> tuple[int, float] | None:
 
 
 def whole(text: str, at: int) -> tuple[int, float] | None:
-    """The same for a finite number with a blank, a comment or the end of the line after it."""
+    """Do as `read` for a finite number that is followed by a blank, a comment or the end of the line."""
     found = read(text, at)
     return found if found and math.isfinite(found[1]) and (text[found[0]] <= " " or text[found[0]] == "#") else None
 
@@ -103,7 +103,7 @@ def entries(text: str, at: int, base: int, width: int, room: int) -> tuple[int, 
 
 
 def naive_lines(text: str, base: int, width: int, rows: int, room: int) -> dict[str, Any]:
-    """What the compiled loop is to leave behind."""
+    """Return the state that the compiled loop must end with."""
     y: list[float] = []
     sizes, data, at, line, code = [0], [], 0, 0, DONE
     while at < len(text) and len(y) < rows:
@@ -127,7 +127,7 @@ def naive_lines(text: str, base: int, width: int, rows: int, room: int) -> dict[
 
 
 def some_text(draw: Any, good: float) -> str:
-    """Lines, of which most parts are as they should be."""
+    """Draw lines, most parts of which are valid."""
 
     def of(usual: list[str], odd: list[str]) -> str:
         return str(draw.choice(usual if draw.random() < good else odd))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spom.data.conll import parse_tokens, put_fields
 
+from spom.data.columns import parse_tokens, put_fields
 from spom.data.conllu_parser import COLUMNS, DONE, HEAD_TEXT, ID, ORDER, RANGE, Arcs, digits, find_words, put_trees
 from spom.data.interning import distinct, hash_bytes, same_bytes
 from spom.data.treebank import first_fault
@@ -25,7 +25,7 @@ def as_bytes(text: str) -> Any:
 
 
 def some_conllu(draw: Any, good: float) -> str:
-    """Sentences with comments, ranges and empty nodes, in which some lines are wrong."""
+    """Draw sentences with comments, ranges and empty nodes, in which some lines are wrong."""
 
     def of(usual: Any, odd: list[str]) -> str:
         return str(usual) if draw.random() < good else str(draw.choice(odd))
@@ -155,7 +155,7 @@ def test_digits_of_numbers() -> None:
 
 
 def fault(sentences: list[list[int]]) -> tuple[int, int]:
-    """The first sentence that is no tree: what is wrong, and with which word."""
+    """Return the fault of the first sentence that is not a tree, and its word."""
     first = 0
     for heads in sentences:
         zeros = 0
@@ -265,7 +265,7 @@ def test_fields_are_put_in_place_of_others() -> None:
 
 
 def naive_hash(data: bytes) -> int:
-    """The hash of model files: eight bytes at a time, multiplied by an odd number and folded."""
+    """Return the hash of model files: eight bytes at a time, multiplied by an odd number and folded."""
     odd, fold = 10376313370251892927, lambda h: h ^ h >> 32
     if len(data) < 8:
         h = int.from_bytes(data, "little") | len(data) << 56

@@ -33,7 +33,7 @@ def reaches_root(heads: tuple[int, ...]) -> bool:
 
 
 def is_projective(heads: tuple[int, ...]) -> bool:
-    """No two arcs cross; the root stands before the first word."""
+    """Tell whether no two arcs cross, with the root before the first word."""
     arcs = [(min(h, m), max(h, m)) for m, h in enumerate(heads, start=1)]
     return not any(a < c < b < d for a, b in arcs for c, d in arcs)
 
@@ -54,7 +54,7 @@ def trees(scores: Any, single_root: bool, projective: bool) -> dict[tuple[int, .
 
 
 def labelled(scores: Any, found: dict[tuple[int, ...], float]) -> dict[Any, float]:
-    """The same with labels: every labelling of every tree in `found` (whose scores are not looked at)."""
+    """Return every labelling of every tree in `found`, with its score (the scores in `found` are ignored)."""
     out = {}
     for heads in found:
         for y in itertools.product(range(scores.shape[2]), repeat=len(heads)):

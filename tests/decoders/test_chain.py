@@ -100,7 +100,7 @@ def test_marginals_are_differences_of_the_log_partition() -> None:
 
 @pytest.mark.parametrize("scale", [50.0, 1e3, 1e8])
 def test_peaked_scores_stay_probabilities(scale: float) -> None:
-    """Terms that underflow are summed again: compare with enumeration in whole numbers of the scale."""
+    """Compare sums whose terms underflow with enumeration in whole numbers of the scale."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         parts = ChainParts(*(scale * rng.integers(-3, 4, shape) / 8 for shape in ((5, 3), (3, 3), (3,), (3,))))

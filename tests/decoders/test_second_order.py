@@ -24,7 +24,7 @@ def parts_of(heads: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
 
 
 def score(heads: tuple[int, ...], scores: Any) -> float:
-    """The score of a tree."""
+    """Return the score of a tree."""
     arcs, grand, siblings, ends = scores
     total = sum(arcs[h, m] + grand[g, h, m] + siblings[h, s, m] for g, h, s, m in parts_of(heads))
     for h in range(len(heads) + 1):
@@ -44,7 +44,7 @@ def drawn(seed: int, n: int, share: float, ties: bool) -> tuple[Any, Any]:
 
 
 def scores_of(graph: Any, scores: Any) -> PartScores:
-    """The same in the layout of the decoder."""
+    """Return the scores in the layout of the decoder."""
     (arcs, grand, siblings, ends), count = scores, graph.head.size
     shape = (count, graph.into.shape[1])
     out = PartScores(np.empty(count), np.full(shape, np.nan), np.empty(graph.siblings[-1]), np.empty(count))

@@ -105,7 +105,7 @@ def test_labelled_trees_match_enumeration(decoder: Trees) -> None:
 @pytest.mark.parametrize("decoder", DECODERS, ids=repr)
 @pytest.mark.parametrize("scale", [1.0, 150.0])
 def test_marginals_are_differences_of_the_log_partition(decoder: Trees, scale: float) -> None:
-    """At 9 words; the larger scale takes the way through logarithms."""
+    """Compare at 9 words; the larger scale takes the path through logarithms."""
     scores, step = draw(0, 9, scale=scale), 1e-4
     expected, _ = decoder.marginals(scores)
     for h, m in itertools.product(range(10), range(1, 10)):
@@ -135,7 +135,7 @@ def determinant(rows: list[list[Fraction]]) -> Fraction:
 
 
 def exact_partition(powers: Any, single_root: bool) -> Fraction:
-    """The sum over trees of the weights 2^power: the determinant of the Laplacian, in exact fractions."""
+    """Return the sum over trees of the weights 2^power: the determinant of the Laplacian, in exact fractions."""
     n = powers.shape[0] - 1
     A = [[Fraction(2) ** int(powers[h, m]) for m in range(n + 1)] for h in range(n + 1)]
     L = [[-A[h][m] for m in range(1, n + 1)] for h in range(1, n + 1)]
@@ -151,7 +151,7 @@ def exact_partition(powers: Any, single_root: bool) -> Fraction:
 @pytest.mark.parametrize("single_root", [False, True])
 @pytest.mark.parametrize("spread", [3, 100, 1000])
 def test_peaked_sums_have_all_their_digits(single_root: bool, spread: int) -> None:
-    """Words that prefer each other: the Laplacian in floats is singular, the sum is not."""
+    """Check words that prefer each other, for which the Laplacian in floats is singular, but the sum is not."""
     n = 8
     powers = np.random.default_rng(spread).integers(-spread, spread + 1, (n + 1, n + 1))
     for a in range(1, n, 2):

@@ -1,4 +1,4 @@
-"""What the documentation shows is run: operators, pages, README and the example scripts."""
+"""What the documentation shows is run: pages, README and the example scripts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,6 @@ def name(what: Any) -> str:
     return what.name
 
 
-@pytest.mark.parametrize("entry", [e for kind in KINDS for e in registry.entries(kind)], ids=name)
-def test_the_example_of_each_operator_runs(entry: registry.Entry) -> None:
-    module = sys.modules[entry.cls.__module__]
-    (example,) = doctest.DocTestFinder(recurse=False).find(entry.cls, entry.cls.__name__, module=module)
-    assert example.examples, "an operator shows itself at work"
-    assert doctest.DocTestRunner(optionflags=FLAGS).run(example).failed == 0
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_examples_of_each_page_run(page: Path) -> None:
     assert doctest.testfile(str(page), module_relative=False, optionflags=FLAGS).failed == 0
@@ -54,7 +46,7 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def test_the_readme_prints_what_it_says() -> None:
-    """A block of Python that is followed by a block of text prints that text."""
+    """Check that a block of Python that is followed by a block of text prints that text."""
     found = blocks((ROOT / "README.md").read_text())
     pairs = [(a[1], b[1]) for a, b in itertools.pairwise(found) if (a[0], b[0]) == ("python", "text")]
     assert pairs, "the README shows Python and what it prints"
@@ -72,7 +64,7 @@ def test_the_readme_names_every_operator() -> None:
 
 
 def test_the_ten_steps_make_a_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code of CONTRIBUTING.md, put together as it says there, against the twin that it says to write."""
+    """Compare the code of CONTRIBUTING.md, assembled as described there, with the naive twin described there."""
     text = re.findall(r"^ +```python\n(.*?)^ +```$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
     kernel, cls, decorated, twin = (textwrap.dedent(block) for block in text)
     path = tmp_path / "huber.py"

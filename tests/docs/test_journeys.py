@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def commands(page: str) -> list[str]:
-    """The commands of the first block of a page that has any."""
+    """Return the commands of the first block of a page that has any."""
     text = (ROOT / "docs" / "tasks" / page).read_text()
     block = next(b for b in re.findall(r"code-block:: text\n\n((?: {3}.*\n|\n)+)", text) if "spom data example" in b)
     return [line.strip() for line in block.splitlines() if line.strip()]
@@ -41,7 +41,7 @@ def travel(listed: list[str], folder: Path) -> dict[str, str]:
 
 
 def charts(page: Path, profile: Path) -> list[str]:
-    """The charts that a browser draws of a page."""
+    """Return the charts that a browser draws of a page."""
     program = find_browser()
     if program is None:
         return list(re.findall(r'id="chart-([\w-]+)"', page.read_text()))

@@ -15,7 +15,7 @@ PAGES = sorted((ROOT / "docs" / "migrating").glob("*.rst"))
 
 
 def commands(page: Path) -> list[str]:
-    """The commands of spom in the blocks of a page, in order."""
+    """Return the commands of spom in the blocks of a page, in order."""
     text = page.read_text().replace("\\\n", "")
     return re.findall(r"^ {3}(spom (?:train|predict|evaluate|inspect) .*)$", text, re.MULTILINE)
 

@@ -74,7 +74,7 @@ KERNELS_ALONE = [Gaussian(60.0), Laplacian([1.0] + [1e6] * 59), Polynomial(2, 1.
 
 
 def noisy_rows() -> tuple[object, object]:
-    """One column of sixty decides, and a tenth of the labels are wrong."""
+    """Draw rows where one column of sixty decides, and a tenth of the labels are wrong."""
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((300, 60))
     return rows, np.where(rng.random(300) < 0.1, rows[:, 0] < 0, rows[:, 0] > 0).astype(int)

@@ -97,7 +97,7 @@ def test_a_useless_kernel_is_switched_off() -> None:
 
 
 def _noise(A: Any, B: Any) -> Any:
-    """Says nothing of digits: one corner pixel."""
+    """Return a kernel of one corner pixel, which carries no information about digits."""
     return A[:, :1] @ B[:, :1].T
 
 

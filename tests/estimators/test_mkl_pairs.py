@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 
 
 def objective(K: Any, alpha: Any, cost: float) -> float:
-    """The dual objective of one pair."""
+    """Return the dual objective of one pair."""
     sign = np.where(Y[Y != 2] == 0, 1.0, -1.0)
     return float(alpha.sum() - 0.5 * (sign * alpha) @ (K + 1.0) @ (sign * alpha))
 

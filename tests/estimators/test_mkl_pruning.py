@@ -18,7 +18,7 @@ USEFUL, NOISE = 8, 16
 
 
 def column(j: int) -> Function:
-    """The linear kernel of one column."""
+    """Return the linear kernel of one column."""
     return Function(lambda X, Z: np.outer(X[:, j], Z[:, j]))
 
 

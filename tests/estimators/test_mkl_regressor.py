@@ -30,7 +30,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 
 
 def test_with_one_kernel_it_is_kernel_ridge_regression() -> None:
-    """A Gaussian has a diagonal of one; without an intercept the targets are centred by hand."""
+    """Compare with kernel ridge regression; a Gaussian has a unit diagonal, and the targets are centred beforehand."""
     x, y = X[:150], Y[:150] - Y[:150].mean()
     model = MKLRegressor([Gaussian(0.5)], penalty=SquaredL2(1e-3), tol=1e-10, epochs=20000).fit(x, y)
     K = np.exp(-((x[:, None] - x[None]) ** 2).sum(axis=2))

@@ -98,7 +98,7 @@ class Handle:
 
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A notebook that notes what it is asked to show."""
+    """Return the list in which a fake notebook records what it shows."""
     updates: list[str] = []
     shell = type("ZMQInteractiveShell", (), {})()
     main, display = ModuleType("IPython"), ModuleType("IPython.display")

@@ -73,7 +73,7 @@ BLANK = "\t_" * 8
 
 
 def generated(count: int, seed: int) -> bytes:
-    """Sentences `The dogs don't chase cats.` with multiword tokens, paragraphs and trees, as CoNLL-U."""
+    """Draw sentences `The dogs don't chase cats.` with multiword tokens, paragraphs and trees, as CoNLL-U."""
     draw = np.random.default_rng(seed)
     blocks = []
     for s in range(count):
@@ -251,7 +251,7 @@ def test_rules_give_the_words(token: str, words: list[str]) -> None:
 
 
 def split(splitter: Splitter, text: str) -> list[list[str]]:
-    """The words of each token of a text with blanks between all tokens."""
+    """Return the words of each token of a text with blanks between all tokens."""
     number: dict[str, int] = {}
     codes = np.array([number.setdefault(token, len(number)) for token in text.split()])
     words, first = splitter.split(Strings(codes, list(number)))
@@ -710,7 +710,7 @@ def test_the_second_copy_of_characters_has_fewer_features() -> None:
 
 
 def made_of(marks: list[str]) -> Surface:
-    """The surface of 200 sentences with some of these marks around one word of each."""
+    """Return the surface of 200 sentences with some of these marks around one word of each."""
     draw, forms = np.random.default_rng(1), list[str]()
     for k in range(200):
         one, two, three = ("".join(draw.choice(list("abdeiklmnorst"), draw.integers(2, 9))) for _ in range(3))
@@ -754,7 +754,7 @@ def test_hidden_punctuation_is_not_in_the_first_reading() -> None:
 
 
 def places_of_unknown(hidden: Characters) -> NDArray[np.int32]:
-    """Places of the template of the character itself where that is unknown punctuation."""
+    """Return the places of the template of the character itself where it is unknown punctuation."""
     runs, window = runs_of(hidden, lowered(hidden.points)), np.empty((3, 9), dtype=np.uint64)
     hashes, found = np.empty(CHARACTER_TEMPLATES, dtype=np.uint64), []
     for i in np.flatnonzero(hidden.points >= UNKNOWN).tolist():
@@ -764,7 +764,7 @@ def places_of_unknown(hidden: Characters) -> NDArray[np.int32]:
 
 
 def parts_of(tokens: Tokens) -> list[tuple[int, int]]:
-    """Where the features of the first reading are, and those of the others."""
+    """Return the spans of the features of the first reading, and of the others."""
     middle = int(tokens.indptr[tokens.total // (1 + MORE)])
     return [(0, middle), (middle, int(tokens.indptr[-1]))]
 
@@ -793,7 +793,7 @@ def test_neighbouring_labels_have_scores_where_they_help() -> None:
 
 
 def surface_of(lines: list[list[str]], blank: str = " ") -> Surface:
-    """A blank after each token, but for those after `(` and before `)` and `!`."""
+    """Return a surface with a blank after each token, except after `(` and before `)` and `!`."""
     pairs = [(form, after) for line in lines for form, after in zip(line, [*line[1:], ""], strict=True)]
     after = ["" if form == "(" or after in (")", "!") else blank for form, after in pairs]
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])]).astype(np.int64)
@@ -830,7 +830,7 @@ def test_gold_tags_beside_predicted_ones() -> None:
 
 
 def judged_by(need: dict[str, float], seen: list[tuple[str, ...]]) -> Any:
-    """A learner whose words are right by the templates that it has, as many for each as `need` says."""
+    """Return a learner that gets as many words right for each template it has as `need` says."""
 
     def learn(names: tuple[str, ...], rest: Any, held: Any) -> Judged:
         assert not set(rest) & set(held)

@@ -13,6 +13,7 @@ import pytest
 
 from spom.estimators.pipeline.characters import (
     BITS,
+    FORMER,
     MOST,
     OLDER,
     character_hashes,
@@ -47,7 +48,7 @@ SEED = 14695981039346656037
 
 
 def mixed(h: int, *values: int) -> int:
-    """A hash of a hash and more values, one after another."""
+    """Return a hash of a hash and more values, one after another."""
     for value in values:
         h = (h ^ value) * 11400714819323198485 & WORD
         h ^= h >> 29
@@ -74,15 +75,15 @@ class Twin:
         self.foreign = [any(k == 5 for k in self.kinds[a:b]) for a, b in self.runs]
 
     def what(self, i: int) -> int:
-        """Letters and digits by their kind, other characters as they are."""
+        """Return the kind of letters and digits, and the code of other characters."""
         return self.kinds[i] if self.kinds[i] < 8 else ord(self.text[i]) + 16
 
     def shape(self, places: range) -> list[int]:
-        """What characters are, a repeated one once."""
+        """Return what characters are, with repeated ones merged."""
         return [value for value, _ in itertools.groupby(self.what(i) for i in places)]
 
     def of_run(self, r: int, name: str) -> int:
-        """A hash of run r; 0 where there is none, or where it is of a script without blanks."""
+        """Return a hash of run r; 0 if there is none, or if it is of a script without blanks."""
         if not 0 <= r < len(self.runs) or self.foreign[r]:
             return 0
         places = range(*self.runs[r])
@@ -97,7 +98,7 @@ class Twin:
         return mixed(1, *values[name])
 
     def place(self, r: int) -> list[int]:
-        """Runs before and after r in its paragraph, runs since a stop, 2 for a bracket that is open + 1 for a quote."""
+        """Return runs before and after r in its paragraph, runs since a stop, 2 for an open bracket + 1 for a quote."""
         ends = [k for k in range(1, len(self.runs)) if self.flat[self.runs[k][0] - 1] == "\n"]
         first = max([0, *(k for k in ends if k <= r)])
         last = min([len(self.runs), *(k for k in ends if k > r)]) - 1
@@ -113,14 +114,19 @@ class Twin:
         return ord(self.flat[i]) + 1 if 0 <= i < len(self.text) else 0
 
     def k(self, *places: int) -> int:
-        """The kinds of some characters as one number."""
+        """Return the kinds of some characters as one number."""
         found = 0
         for i in places:
             found = found * 16 + (self.kinds[i] if 0 <= i < len(self.text) else 0)
         return found
 
+    def coarse(self, i: int) -> int:
+        """0 outside of the text, 1 for a blank, 2 for a letter or digit, 3 for other characters."""
+        kind = self.k(i)
+        return 0 if kind == 0 else 1 if kind == 1 else 2 if kind < 8 else 3
+
     def features(self, i: int, size: int) -> list[int]:
-        """The hashes of the templates at character i, of a model file with `size` of them."""
+        """Return the hashes of the templates at character i, for a model file with `size` of them."""
         c, k, r = self.c, self.k, self.number[i]
         small = self.kinds[i] in (2, 3, 4) and k(i + 1) in (2, 3, 4)
         begin, end = self.runs[r] if self.runs and r >= 0 else (0, 0)
@@ -135,7 +141,7 @@ class Twin:
         found.append((k(*range(i - 3, i + 4)),))
         found += [(before,), (after,), (before, after), (before, c(i + 1)), (after, c(i))]
         if small or self.kinds[i] == 1:
-            found += [(k(i, i + 1),)] if size == SIZE else []
+            found += [(k(i, i + 1),)] if size > OLDER else []
         else:
             found += self.of_runs(i, before, after)
             marks = self.kinds[i] >= 8 or k(i + 1) >= 8
@@ -210,6 +216,11 @@ class Twin:
             (after, k(i)),
             (c(i), same),
             (near, same),
+            (self.coarse(i), c(i + 1)),
+            (c(i), self.coarse(i + 1)),
+            (self.coarse(i), c(i + 1), self.coarse(i + 2)),
+            (self.coarse(i - 1), c(i), self.coarse(i + 1)),
+            (int("".join(str(self.coarse(i + at)) for at in range(-1, 3)), base=4),),
         ]
 
 
@@ -226,7 +237,7 @@ def test_characters_have_the_hashes_of_the_twin(text: str) -> None:
         assert runs.place[r].tolist() == twin.place(r)
     window, every = np.empty((3, 9), dtype=np.uint64), []
     for i in range(len(text)):
-        for size in (MOST, OLDER, SIZE):
+        for size in (MOST, OLDER, FORMER, SIZE):
             hashes = np.zeros(size, dtype=np.uint64)
             count = character_hashes(characters, runs, i, window, hashes)
             found = twin.features(i, size)
@@ -241,7 +252,7 @@ def test_characters_have_the_hashes_of_the_twin(text: str) -> None:
 
 
 def best_labels(twin: Twin, scores: np.ndarray, chain: np.ndarray, first: int, end: int) -> tuple[int, ...]:
-    """The best path of all admissible ones; ties go to the lower label at the last place where paths differ."""
+    """Return the best path of all admissible ones; ties go to the lower label at the last place where paths differ."""
     allowed = []
     for i in range(first, end):
         blank = twin.kinds[i] == 1

@@ -267,7 +267,7 @@ def test_a_warm_start_knows_the_mean_of_the_targets():
 
 
 def alike(rows, noise=36):
-    """Rows of four columns that say something, and of many that vary a sixth as much and say nothing."""
+    """Draw rows of four informative columns, and of many uninformative ones that vary a sixth as much."""
     rng = np.random.default_rng(11)
     told = rng.standard_normal((rows, 4))
     y = np.where(told.sum(axis=1) + 0.3 * rng.standard_normal(rows) > 0, "yes", "no")

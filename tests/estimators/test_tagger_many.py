@@ -21,7 +21,7 @@ LABELS = MANY + 20
 
 
 def sentences(count: int, seed: int, labels: int = LABELS) -> tuple[Any, Any]:
-    """Words with an ending that tells the label half of the time; the label before tells the rest."""
+    """Draw words with an ending that often tells the label; the previous label tells the rest."""
     draw, X, y = np.random.default_rng(seed), [], []
     for _ in range(count):
         own = [int(draw.integers(labels))]

@@ -28,7 +28,7 @@ def same(one: SequenceTagger, other: SequenceTagger) -> bool:
 
 @pytest.mark.parametrize("loss", ["log", "softmax-margin", "hinge", "perceptron"])
 def test_half_of_the_labels_are_enough(loss: str) -> None:
-    """Each word is labelled somewhere; what is unknown in one sentence is known in another."""
+    """Learn from labels of which some are unknown in one sentence and known in another."""
     X, y = sentences(60)
     rng = np.random.default_rng(1)
     some = [[label if rng.random() < 0.5 else None for label in labels] for labels in y]
@@ -63,7 +63,7 @@ def test_partial_fit_takes_unknown_labels_and_weights() -> None:
 
 
 def test_a_weight_of_zero_is_a_sentence_that_is_not_there() -> None:
-    """Labels that are wrong in half of the sentences do no harm where these weigh nothing."""
+    """Check that wrong labels in half of the sentences do no harm if these have weight zero."""
     X, y = sentences(40)
     wrong = [["V", "V", "N", "N", "D"] for _ in X]
     tagger = SequenceTagger(random_state=0).fit(X + X, y + wrong, [1.0] * 40 + [0.0] * 40)
@@ -91,7 +91,7 @@ def test_equal_weights_of_tokens_are_weights_of_sentences() -> None:
 
 
 def test_levels_of_token_weights() -> None:
-    """The sum over levels in which a token is known is its weight."""
+    """Check that the weights of the levels in which a token is known sum to its weight."""
     rng = np.random.default_rng(4)
     for _ in range(50):
         n = int(rng.integers(1, 6))

@@ -28,7 +28,7 @@ SMALL = 2000
 
 
 def make_data(task: str, path: Path, count: int, seed: int) -> None:
-    """Sentences, trees or rows with something to learn."""
+    """Write sentences, trees or rows with something to learn."""
     draw = random.Random(seed)
     lines = []
     for _ in range(count):
@@ -51,7 +51,7 @@ def make_data(task: str, path: Path, count: int, seed: int) -> None:
 
 
 def command(task: str, folder: Path, model: Path, dev: bool, more: list[str]) -> list[str]:
-    """The words of a run."""
+    """Return the words of a run's command."""
     suffix = {"tagger": "txt", "parser": "conllu", "classifier": "svm"}[task]
     words = ["train", task, "--train", str(folder / f"{task}.train.{suffix}")]
     words += ["--dev", str(folder / f"{task}.dev.{suffix}")] if dev else []
@@ -61,7 +61,7 @@ def command(task: str, folder: Path, model: Path, dev: bool, more: list[str]) ->
 
 
 def start(words: list[str]) -> int:
-    """A process of its own that runs the command; forked, so that nothing is imported or compiled again."""
+    """Start a process that runs the command; it is forked, so that nothing is imported or compiled again."""
     sys.stdout.flush()
     sys.stderr.flush()
     process = os.fork()
@@ -91,7 +91,7 @@ def strike(process: int, fault: str, size: int) -> None:
 
 
 def run_until(words: list[str], fault: str | None, after: float, size: int = 0) -> int:
-    """The exit status of a run that meets a fault after so many seconds, if it has not ended before."""
+    """Return the exit status of a run that meets a fault after `after` seconds, unless it has ended before."""
     process, begin, struck = start(words), time.perf_counter(), fault is None
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -137,7 +137,7 @@ class Place:
 
 
 def trial(place: Place, draw: random.Random) -> list[str]:
-    """Faults, one after another, until a run ends well; what happened, or an `AssertionError`."""
+    """Cause faults until a run ends well; return what happened, or raise an `AssertionError`."""
     told = []
     place.clear()
     checkpoint = ["--checkpoint", str(place.state), "--checkpoint-every", "1"]
@@ -165,7 +165,7 @@ def trial(place: Place, draw: random.Random) -> list[str]:
 
 
 def campaign(task: str, dev: bool, trials: int, seed: int, size: int = 400) -> Counter[str]:
-    """Trials of a task until so many were hit by a fault; how often each fault met each exit status."""
+    """Run trials of a task until so many met a fault; return how often each fault gave each exit status."""
     draw, found, place = random.Random(seed), Counter[str](), Place(task, dev, size)
     try:
         while found["trials"] < trials:

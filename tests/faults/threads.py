@@ -28,7 +28,7 @@ KINDS = ("two", "three", "sparse", "kernels", "kernels-sparse", "kernels-maps", 
 
 
 def parts(asked: Any) -> list[Any]:
-    """The data, and cuts of it, so that threads are at different places."""
+    """Return the data, and cuts of it, so that threads are at different places."""
     if isinstance(asked, str):
         return [asked, *asked.split("\n\n")]
     if isinstance(asked, Treebank):
@@ -37,14 +37,14 @@ def parts(asked: Any) -> list[Any]:
 
 
 def plain(found: Any) -> Any:
-    """An answer that can be compared."""
+    """Return an answer in a form that can be compared."""
     if isinstance(found, Treebank):
         return found.heads.tolist(), found.relations.tolist(), list(found.columns.strings("upos"))
     return [np.asarray(one).tolist() for one in found]
 
 
 def agree(models: dict[str, tuple[Any, Any]], seconds: float) -> Counter[str]:
-    """How many answers of each kind were compared; an `AssertionError` where one differs."""
+    """Return how many answers of each kind were compared; raise an `AssertionError` if one differs."""
     alone = {name: [plain(model.predict(part)) for part in parts(asked)] for name, (model, asked) in models.items()}
     counts, wrong, end = Counter[str](), list[str](), time.monotonic() + seconds
     gate = threading.Barrier(THREADS)
@@ -77,7 +77,7 @@ def agree(models: dict[str, tuple[Any, Any]], seconds: float) -> Counter[str]:
 
 
 def loaded(folder: Path, names: tuple[str, ...] = KINDS) -> dict[str, tuple[Any, Any]]:
-    """Models of these kinds, from their files, with data."""
+    """Load models of these kinds from their files, with data."""
     found = {}
     for name in names:
         estimator, given, asked = cases()[name]
@@ -88,7 +88,7 @@ def loaded(folder: Path, names: tuple[str, ...] = KINDS) -> dict[str, tuple[Any,
 
 
 def run(seconds: float, report: Callable[[str], None] = print) -> None:
-    """All kinds for so many seconds."""
+    """Run all kinds for so many seconds."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         counts = agree(loaded(Path(folder)), seconds)

@@ -31,7 +31,7 @@ B
 
 
 def expanded(sentences):
-    """Each token's strings: the macros of each line replaced by fields, _B-1, _B-2, _B+1, ... beyond the ends."""
+    """Return each token's strings, with macros replaced by fields, or by _B-1, _B-2, _B+1, ... beyond the ends."""
     found = []
     for sentence in sentences:
         for t in range(len(sentence)):

@@ -20,7 +20,7 @@ TEMPLATES = ["w[0]", "w[-2]|p[1]", "near: w[-1]", "near: w[1]", "w.suffix2[0]|p[
 
 
 def slots_of(sentences: Any, slots: int, boundaries: bool) -> list[list[int]]:
-    """The slots of all templates of each token; models depend on these numbers."""
+    """Return the slots of all templates of each token; models depend on these numbers."""
     found = []
 
     def code(sentence: Any, at: int, read: Any) -> int:

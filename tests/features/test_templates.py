@@ -18,7 +18,7 @@ from spom.features.streams import grouped
 
 
 def step(value: str, name: str) -> str | None:
-    """What is derived from a string, written with Python's own strings."""
+    """Return what is derived from a string, computed with Python's own strings."""
     if name.startswith("prefix"):
         return value[: int(name[6:])]
     if name.startswith("suffix"):
@@ -50,7 +50,7 @@ def step(value: str, name: str) -> str | None:
 
 
 def strings(sentences, texts, names=("w", "pos"), boundaries=True, clusters=None):
-    """For each token the list of (block, value), None where a template has no value."""
+    """Return for each token the list of (block, value), with None if a template has no value."""
     found = []
     for sentence in sentences:
         for t in range(len(sentence)):

@@ -39,7 +39,7 @@ class StopAt:
 
 
 def linear() -> dict[str, tuple[Any, Any, Any]]:
-    """Each engine of the online linear solver."""
+    """Return a case for each engine of the online linear solver."""
 
     def online(penalty: Any = None, loss: str = "logistic", **more: Any) -> Any:
         return spom.OnlineClassifier(loss, penalty, epochs=3, random_state=0, **more)
@@ -70,7 +70,7 @@ def linear() -> dict[str, tuple[Any, Any, Any]]:
 
 
 def kernels() -> dict[str, tuple[Any, Any, Any]]:
-    """Each solver with kernels."""
+    """Return a case for each solver with kernels."""
 
     def mkl(**more: Any) -> Any:
         return spom.MKLClassifier(KERNELS, epochs=3, random_state=0, **more)
@@ -86,7 +86,7 @@ def kernels() -> dict[str, tuple[Any, Any, Any]]:
 
 
 def taggers() -> dict[str, tuple[Any, Any, Any]]:
-    """Each engine of chains, and chains with kernels."""
+    """Return a case for each engine of chains, and for chains with kernels."""
 
     def tagger(**more: Any) -> Any:
         return spom.SequenceTagger(**{"epochs": 3, "random_state": 0, "verbose": 0, **more})
@@ -106,7 +106,7 @@ def taggers() -> dict[str, tuple[Any, Any, Any]]:
 
 
 def checkpoints(folder: Path) -> dict[str, File]:
-    """By name: a checkpoint, with a resume; those of structures also with development data."""
+    """Return by name a checkpoint and a way to resume it; some also with development data."""
     found = {}
     plain = {name: (model, (A, b), None) for name, (model, A, b) in {**linear(), **kernels(), **taggers()}.items()}
     dev = {"default": (X, TWO), "kernels": (X, THREE), "tagger": (TEXT, TAGS), "tagger-few": (TEXT, TAGS)}
@@ -129,7 +129,7 @@ def checkpoints(folder: Path) -> dict[str, File]:
 
 
 def shards(folder: Path) -> dict[str, File]:
-    """Checkpoints of runs over shards."""
+    """Return checkpoints of runs over shards."""
     online = spom.OnlineClassifier("logistic", P.L1(0.01), epochs=3, random_state=0, verbose=0)
     tagger = spom.SequenceTagger(["w[0]", "w[-1]"], epochs=3, random_state=0, verbose=0)
     cases: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -155,7 +155,7 @@ def _fit(model: Any, *given: Any, **watch: Any) -> Any:
 def _stopped(
     folder: Path, model: Any, given: tuple[Any, ...], dev: Any, stop: int, fit: Callable[..., Any] = _fit
 ) -> File:
-    """The checkpoint of a run that was stopped, and a way to resume it."""
+    """Return the checkpoint of a run that was stopped, and a way to resume it."""
     path, more = folder / "checkpoint", {} if dev is None else {"dev": dev}
     begun = clone(model).set_params(callbacks=StopAt(stop))
     fit(begun, *given, checkpoint=path, checkpoint_every="stop", **more)

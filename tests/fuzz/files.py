@@ -27,7 +27,7 @@ class File:
         self.raw = path.read_bytes()
 
     def draw(self, draw: random.Random) -> list[Change]:
-        """One to three changes."""
+        """Draw one to three changes."""
         if draw.random() < 0.05:
             return [{"bytes": mutated(self.raw, draw).decode("latin-1")}]
         made: list[Change] = []

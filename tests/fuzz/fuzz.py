@@ -47,7 +47,7 @@ class Target:
 
 
 def targets(folder: Path, only: str = "") -> dict[str, Target]:
-    """What is fuzzed, by name; `only` those whose name has this in it."""
+    """Return the targets of fuzzing by name; `only` those whose name contains this."""
     found: dict[str, Target] = {}
     warnings.simplefilter("ignore")
     for name, (seed, use) in reading(folder).items():
@@ -64,7 +64,7 @@ def targets(folder: Path, only: str = "") -> dict[str, Target]:
 
 
 def tried(target: Target, given: Any) -> str:
-    """What is wrong with what happened, or nothing."""
+    """Try an input; return what went wrong, or nothing."""
     before, begin = _resident(), time.process_time()
     ignored: list[str] = []
     sys.unraisablehook = lambda found: ignored.append(repr(found.exc_value))
@@ -92,12 +92,12 @@ def _resident() -> int:
 
 
 def drawn(target: Target, seed: str) -> Any:
-    """The input of a seed."""
+    """Return the input of a seed."""
     return target.draw(random.Random(seed))
 
 
 def turn(name: str, target: Target, numbers: range) -> Iterator[dict[str, Any]]:
-    """Findings among the inputs of these seeds, tried in a process of its own; where it dies, the one under way."""
+    """Yield findings among the inputs of these seeds, tried in another process; if it dies, the current input."""
     at = numbers.start
     while at < numbers.stop:
         where = mmap.mmap(-1, 8)
@@ -121,7 +121,7 @@ def turn(name: str, target: Target, numbers: range) -> Iterator[dict[str, Any]]:
 
 
 def _work(name: str, target: Target, numbers: range, where: mmap.mmap, write: int) -> None:
-    """In a forked process: try the inputs, and tell of what is found."""
+    """Try the inputs in a forked process, and report the findings."""
     status = 1
     try:
         warnings.simplefilter("ignore")
@@ -146,7 +146,7 @@ def quick() -> None:
 
 
 def scratch() -> str | None:
-    """A folder in memory, where there is one."""
+    """Return a folder in memory, if there is one."""
     return "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
@@ -173,12 +173,12 @@ def campaign(
 
 
 def by_kind(counts: Counter[str]) -> dict[str, int]:
-    """How many inputs went to readers, model files, checkpoints and states."""
+    """Return how many inputs went to readers, model files, checkpoints and states."""
     return {kind: sum(n for name, n in counts.items() if name.startswith(kind)) for kind in TURN}
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("count", type=int, nargs="?", default=1_000_000)
     parser.add_argument("--seconds", type=float, default=1e9, help="end after this time")

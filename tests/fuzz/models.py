@@ -46,7 +46,7 @@ Case = tuple[Any, tuple[Any, ...], Any]
 
 
 def linear() -> dict[str, Case]:
-    """Vectors with weights."""
+    """Return cases of vectors with weights."""
     online, proximal = spom.OnlineClassifier, spom.ProximalClassifier
     return {
         "two": (online(random_state=0), (X, TWO), X),
@@ -64,7 +64,7 @@ def linear() -> dict[str, Case]:
 
 
 def kernels() -> dict[str, Case]:
-    """Vectors with kernels."""
+    """Return cases of vectors with kernels."""
 
     def mkl(*given: Any, **more: Any) -> Any:
         return spom.MKLClassifier(list(given), epochs=3, random_state=0, **more)
@@ -83,7 +83,7 @@ def kernels() -> dict[str, Case]:
 
 
 def taggers() -> dict[str, Case]:
-    """Sentences: words, fields, dicts, vectors, hashed templates, kernels."""
+    """Return cases of sentences: words, fields, dicts, vectors, hashed templates, kernels."""
 
     def tagger(*given: Any, **more: Any) -> Any:
         return spom.SequenceTagger(*given, **{"epochs": 3, "random_state": 0, "verbose": 0, **more})
@@ -101,7 +101,7 @@ def taggers() -> dict[str, Case]:
 
 
 def trees() -> dict[str, Case]:
-    """Parsers, and the pipeline on raw text."""
+    """Return cases of parsers, and of the pipeline on raw text."""
     small = {"min_count": 1, "table_bits": 6, "random_state": 0, "verbose": 0, "epochs": 2, "label_epochs": 2}
     names = ["h.upos m.upos dir", "m.form", "h.form dir", "h.upos m.upos between.upos dist", "h-1.form m+1.form dist"]
     plain = TREES.without_trees()
@@ -116,12 +116,12 @@ def trees() -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    """All of them."""
+    """Return all cases."""
     return {**linear(), **kernels(), **taggers(), **trees()}
 
 
 def model_files(folder: Path) -> dict[str, File]:
-    """A file of every kind, with a prediction; and those of `tests/models/fixtures`."""
+    """Return a file of every kind, with a prediction, and those of `tests/models/fixtures`."""
     found = {}
     for name, (estimator, given, asked) in cases().items():
         path = folder / "model"

@@ -22,7 +22,7 @@ LEAVES: tuple[Any, ...] = (
 
 
 def mutated(seed: bytes, draw: random.Random) -> bytes:
-    """A few changes: bytes, words that mean something, parts left out, twice or elsewhere."""
+    """Make a few changes: bytes, meaningful words, and parts that are dropped, repeated or moved."""
     data = bytearray(seed)
     for _ in range(draw.randint(1, 6)):
         at, end = sorted((draw.randint(0, len(data)), draw.randint(0, len(data))))
@@ -83,7 +83,7 @@ def _numbers(a: Any) -> list[Any]:
 
 
 def changed_array(change: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """The array after a change that is no "drop"."""
+    """Return the array after a change other than "drop"."""
     a, kind = np.array(arrays[change["array"]]), change["do"]
     if kind == "dtype":
         with np.errstate(all="ignore"):
@@ -129,7 +129,7 @@ def json_change(value: Any, draw: random.Random, avoid: tuple[str, ...] = ()) ->
 
 
 def changed_json(value: Any, change: dict[str, Any]) -> Any:
-    """A copy of the value after a change."""
+    """Return a copy of the value after a change."""
 
     def walk(part: Any, where: list[Any]) -> Any:
         if not where:

@@ -48,7 +48,7 @@ def _parquet_numbers(data: bytes) -> Any:
 
 
 def parquet(folder: Path) -> bytes | None:
-    """A small table, where pyarrow is there."""
+    """Return a small table, if pyarrow is installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -86,7 +86,7 @@ PATHS: dict[str, tuple[bytes, str, Callable[[Path], Any]]] = {
 
 
 def reading(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], Any]]]:
-    """By name: bytes to start from, and what is done with bytes."""
+    """Return by name the bytes to start from, and the function that reads bytes."""
     found: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         name: (seed, lambda data, read=read: read(io.BytesIO(data))) for name, (seed, read) in READERS.items()
     }

@@ -37,7 +37,7 @@ def test_what_was_found_once(case: dict[str, object], known: dict[str, Target]) 
 
 
 def test_mutated_inputs_give_a_result_or_an_error_of_ours() -> None:
-    """In a process of its own: it forks, and a fork of a test runner has threads."""
+    """Run in a process of its own, because it forks, and a fork of a test runner has threads."""
     command = [sys.executable, "-m", "tests.fuzz.fuzz", "1", "--first", str(10**7), "--scale", "0.1"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-2000:]

@@ -42,7 +42,7 @@ def rows(kernel: Any, many: Any) -> Any:
 
 
 def naive(kernel: Any, x: Any, z: Any) -> float:
-    """The formula, for two vectors."""
+    """Compute the formula for two vectors."""
     if isinstance(kernel, Linear | Polynomial) and kernel.normalize:
         plain = clone(kernel).set_params(normalize=False)
         scale = math.sqrt(naive(plain, x, x) * naive(plain, z, z))

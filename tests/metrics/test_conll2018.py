@@ -42,7 +42,7 @@ def agree(gold: Path, system: Path) -> dict[str, float]:
 
 
 def blocks(text: str) -> list[list[list[str]]]:
-    """Sentences as lists of lines' fields, without comments, empty nodes and enhanced graphs."""
+    """Return sentences as lists of lines' fields, without comments, empty nodes and enhanced graphs."""
     found = []
     for block in text.strip().split("\n\n"):
         rows = [line.split("\t") for line in block.split("\n") if not line.startswith("#")]
@@ -87,7 +87,7 @@ def damaged(sentences: list[list[list[str]]], seed: int) -> list[list[list[str]]
 
 
 def _joined(rows: list[list[str]], draw: random.Random) -> list[list[str]]:
-    """Two tokens under the line of one multiword token, or a multiword token with other words."""
+    """Put two tokens under one multiword token, in half of the cases with other words."""
     plain = [i for i in range(len(rows) - 1) if "-" not in rows[i][0] + rows[i + 1][0]]
     covered = {int(n) for row in rows if "-" in row[0] for n in _range(row[0])}
     free = [i for i in plain if not covered & {int(rows[i][0]), int(rows[i + 1][0])}]
@@ -107,7 +107,7 @@ def _range(text: str) -> range:
 
 
 def _appended(first: list[list[str]], second: list[list[str]]) -> list[list[str]]:
-    """One sentence of two: the second one's root hangs on the first one's."""
+    """Join two sentences: the second one's root depends on the first one's."""
     shift = max(int(row[0]) for row in first if "-" not in row[0])
     root = next(row[0] for row in first if row[6] == "0")
     moved = []

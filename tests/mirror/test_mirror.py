@@ -22,7 +22,7 @@ def penalty(name, **params):
 
 
 def vectors(rng, n=12, spread=3.0):
-    """Vectors with zeros, ties and entries of many sizes."""
+    """Draw vectors with zeros, ties and entries of many sizes."""
     w = rng.normal(size=n) * 10.0 ** rng.uniform(-spread, spread, n)
     w[rng.random(n) < 0.2] = 0.0
     w[: n // 4] = w[:1]
@@ -79,7 +79,7 @@ def test_divergence_and_strong_convexity(psi, seed, spread):
 
 @each
 def test_the_modulus_is_the_largest(psi):
-    """Some pair comes near the bound, so that a larger modulus would be wrong."""
+    """Check that some pair comes near the bound, so a larger modulus would be wrong."""
     n, rng = 8, np.random.default_rng(0)
     best = np.inf
     for _ in range(3000):

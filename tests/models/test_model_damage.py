@@ -69,7 +69,7 @@ def test_arrays_over_the_budget_are_checked_on_request(
 
 
 def rewritten(path: Path, change: Any) -> None:
-    """The file with another header, its hash made right again: what a clever hand could write."""
+    """Rewrite the file with another header and a matching hash, as a careful attacker could."""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
@@ -221,7 +221,7 @@ for source in map(Path, sys.argv[2:]):
 
 
 def test_no_integer_in_a_file_can_crash_a_prediction(tmp_path: Path) -> None:
-    """Indices, offsets and tables with other numbers in them, and hashes that fit: refused, or harmless."""
+    """Change numbers in indices, offsets and tables, with matching hashes: they must be rejected or harmless."""
     paths = sorted(map(str, FIXTURES.glob("*.spom")))
     done = subprocess.run([sys.executable, "-c", HAND, tmp_path, *paths], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -38,7 +38,7 @@ def penalty_of(kind: str, x: Any, size: float, groups: list[Any] | None = None) 
 
 
 def prox_value(kind: str, size: float, norm: str, u: Vector, z: Vector, L: float, **more: Any) -> float:
-    """The least value of z.x + L/2 norm(x - u)^2 + penalty(x)."""
+    """Return the least value of z.x + L/2 norm(x - u)^2 + penalty(x)."""
     x = cp.Variable(u.size)
     distance, first = norm_of(x - u, norm, more.get("atoms"))
     penalty, second = penalty_of(kind, x, size, more.get("groups"))
@@ -48,7 +48,7 @@ def prox_value(kind: str, size: float, norm: str, u: Vector, z: Vector, L: float
 
 
 def local_value(kind: str, size: float, norm: str, u: Vector, z: Vector, t: float, **more: Any) -> float:
-    """The least value of z.x + penalty(x) over norm(x - u) <= t; +inf where there is none."""
+    """Return the least value of z.x + penalty(x) over norm(x - u) <= t; +inf if there is none."""
     x = cp.Variable(u.size)
     distance, first = norm_of(x - u, norm, more.get("atoms"))
     penalty, second = penalty_of(kind, x, size, more.get("groups"))

@@ -60,7 +60,7 @@ PAIRS: dict[str, tuple[Any, Any, str, float, dict[str, Any]]] = {
 
 
 def draws(count: int, p: int = 6) -> list[tuple[Any, Any, float, float]]:
-    """Points, gradients, L and t: dense, sparse, on a grid (so that ties occur), large and small."""
+    """Draw points, gradients, L and t: dense, sparse, on a grid (so that ties occur), large and small."""
     rng = np.random.default_rng(17)
     found = []
     for k in range(count):
@@ -102,7 +102,7 @@ def test_local_conjugate_is_the_cone_programs(pair: str) -> None:
 
 @pytest.mark.parametrize("pair", ["l1/l1", "ball/l1", "simplex/l1", "linf/linf", "ball/linf"])
 def test_the_dual_norm_of_p_is_the_slope_of_the_local_conjugate(pair: str) -> None:
-    """The least value over norm(x - u) <= t is convex in t, and -dual_norm(p) is between its slopes on both sides."""
+    """Check that -dual_norm(p) is between the slopes of the least value over norm(x - u) <= t, which is convex in t."""
     penalty, norm = PAIRS[pair][:2]
     solve, tested = GeneralProx(penalty, norm, 6), 0
     points = [(u, z, t) for u, z, _, t in draws(60)]
@@ -166,7 +166,7 @@ def test_certificates_and_what_p_must_be(pair: str) -> None:
 
 
 def test_a_wrong_point_has_a_gap() -> None:
-    """The certificate can fail: it rejects a result with another p or x."""
+    """Check that the certificate can fail: it rejects a result with another objective."""
     from dataclasses import replace
 
     u, z, L, _ = draws(1)[0]
@@ -187,7 +187,7 @@ DUALS = {
 
 @pytest.mark.parametrize("name", DUALS)
 def test_generalised_moreau_decomposition(name: str) -> None:
-    """With q = p - z: q solves the conjugate's prox in the dual norm from (-z, -u, 1/L), and the values add up."""
+    """Check that q = p - z solves the conjugate's prox in the dual norm from (-z, -u, 1/L), and values add up."""
     penalty, norm, conjugate, dual = DUALS[name]
     for u, z, L, _ in draws(40):
         primal = general_prox(penalty, norm, u, z, L)

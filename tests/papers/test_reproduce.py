@@ -41,7 +41,7 @@ def test_every_experiment_is_whole() -> None:
 
 @pytest.mark.parametrize("experiment", list_experiments(), ids=lambda experiment: experiment.id)
 def test_tiny(experiment: Experiment, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """It runs, draws and loads; the stored result is from this code; a quick run gives no verdict."""
+    """Check that it runs, draws and loads, that the stored result is current, and that quick runs have no verdict."""
     if experiment.data:
         request.getfixturevalue("data_folder")
     id = experiment.id
@@ -59,7 +59,7 @@ def test_tiny(experiment: Experiment, tmp_path: Path, request: pytest.FixtureReq
 
 
 def test_what_makes_a_stored_result_stale() -> None:
-    """A module that moves does not; a number, or a function that computes, does."""
+    """Check that a moved module makes no result stale, but that a number or a computing function does."""
     before = (
         '"""Text."""\nfrom spom.a import f\nN = 3\ndef compute():\n    """Text."""\n    return f(N)\ndef draw(): pass\n'
     )

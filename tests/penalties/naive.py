@@ -20,7 +20,7 @@ LONG = np.longdouble
 
 
 def bisect(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """The sign change of a function that is positive at low and not at high, in extended precision."""
+    """Find the sign change of a function that is positive at low and not at high, in extended precision."""
     low, high = LONG(low), LONG(high)
     for _ in range(400):
         middle = (low + high) / 2
@@ -76,7 +76,7 @@ def rescale_groups(w: Vector, groups: list[Vector], new: Vector) -> Vector:
 
 
 def power_root(b: Vector, t: float, q: float) -> Vector:
-    """The root of x + t q x^(q-1) = b for each b, by halving all brackets side by side."""
+    """Find the root of x + t q x^(q-1) = b for each b, by bisection of all brackets in parallel."""
     if q == 1:
         return np.maximum(b - t, 0.0)
     low, high = np.zeros(b.size, dtype=LONG), b.astype(LONG)
@@ -88,7 +88,7 @@ def power_root(b: Vector, t: float, q: float) -> Vector:
 
 
 def dual_descent(w: Vector, groups: list[Vector], radius: Vector, dual_projection: Any, sweeps: int = 4000) -> Vector:
-    """The prox of a sum of norms over any groups, by projections of one group's dual vector at a time."""
+    """Compute the prox of a sum of norms over any groups, by projections of one group's dual vector at a time."""
     z = [np.zeros(len(g)) for g in groups]
     x = w.copy()
     for _ in range(sweeps):

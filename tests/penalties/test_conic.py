@@ -117,7 +117,7 @@ def test_prox_against_a_conic_solver(penalty: Any) -> None:
 
 
 def test_orders_of_proxes_that_are_exact() -> None:
-    """Sums in either order of their terms come out the same, and as the conic solver has them."""
+    """Check that sums give the same result in either order of their terms, and agree with the conic solver."""
     rng = np.random.default_rng(0)
     pairs = [
         [P.L1(0.4), P.GroupLasso(0.5, 2)],
@@ -169,7 +169,7 @@ def test_composition_of_overlapping_groups_is_what_it_says() -> None:
 
 
 def test_overlapping_certificates_hold() -> None:
-    """The certified distance is a bound on the real one, for problems of every kind of overlap."""
+    """Check that the certified distance bounds the real one, for problems with every kind of overlap."""
     rng = np.random.default_rng(5)
     for _ in range(15):
         groups = [np.sort(rng.choice(DIMENSION, rng.integers(1, 5), replace=False)) for _ in range(4)]

@@ -26,7 +26,7 @@ BLOCKS = [[[0, 1, 2], [3, 4, 5]], [[4], [0, 2], [1, 3, 5]]]
 
 
 def regrouped(penalty: Any, groups: Any) -> Any:
-    """A copy whose group penalties, at any depth, have these groups and no weights that do not fit them."""
+    """Return a copy whose group penalties, at any depth, have these groups and no weights that do not match them."""
     found = copy.deepcopy(penalty)
     if hasattr(found, "groups"):
         found.groups, found._cached = groups, None

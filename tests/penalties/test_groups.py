@@ -46,7 +46,7 @@ def test_groups_of_one_are_single_coordinates() -> None:
 
 
 def test_groups_of_rows() -> None:
-    """In a matrix a group of rows is all of their entries."""
+    """Check that in a matrix a group of rows consists of all their entries."""
     matrix = W.reshape(3, 2)
     x = GroupLasso(1.0, [[0, 2]]).prox(matrix)
     norm = np.linalg.norm(matrix[[0, 2]])
@@ -126,7 +126,7 @@ def test_empty_and_many_groups() -> None:
 
 
 def test_blocks_of_any_size() -> None:
-    """Blocks are scaled four entries at a time, and the rest one by one."""
+    """Check sizes around multiples of four: blocks are scaled four entries at a time, and the rest one by one."""
     for size in range(1, 14):
         w = np.random.default_rng(size).standard_normal((3, size)) + 1.0
         norms = np.linalg.norm(w, axis=1, keepdims=True)

@@ -106,7 +106,7 @@ def test_bad_strengths(penalty: Any, strength: Any) -> None:
 # The parameters of the others have the shape of a vector.
 @over([p for p in EVERY if name(p) not in ("Box", "Translated", "SquaredL1")])
 def test_a_matrix_is_its_entries_or_its_rows(penalty: Any) -> None:
-    """Where coordinates are rows, one column is the vector itself."""
+    """Check that a matrix with one column gives the same result as the vector."""
     column = W[:, None]
     np.testing.assert_allclose(penalty.prox(column)[:, 0], penalty.prox(W), atol=1e-12)
     assert penalty.value(column) == pytest.approx(penalty.value(W), rel=1e-12)

@@ -39,7 +39,7 @@ def root(depth: Vector, a: Vector, target: float, alpha: float, beta: float) -> 
 
 
 def depths(seed: int, n: int) -> tuple[Vector, Vector]:
-    """Depths with ties, one of them 0, and weights."""
+    """Draw depths with ties, one of them 0, and weights."""
     random = np.random.default_rng(seed)
     depth = np.round(random.random(n) * 4.0, 1 if seed % 2 else 12)
     depth[random.integers(n)] = 0.0
@@ -63,7 +63,7 @@ def test_the_root_by_newton_and_by_selection(seed: int, alpha: float, beta: floa
 
 
 def test_newton_that_would_take_long_ends_by_selection() -> None:
-    """Each pass drops one entry: after 24 passes selection takes over."""
+    """Make each pass drop one entry, so that selection takes over after 24 passes."""
     a = 2.0 ** np.arange(60)
     depth = np.arange(60) / 60.0
     for target in (0.3, 5.0, 1e4):
@@ -138,7 +138,7 @@ def test_blocks_of_every_length_are_scaled(block: int) -> None:
 
 
 def cap(w: Vector, t: float) -> Vector:
-    """The prox of t norm_inf: the cap is the largest of those for each number of entries above it."""
+    """Compute the prox of t norm_inf: the cap is the largest of those for each number of entries above it."""
     sizes = np.sort(np.abs(w))[::-1]
     if sizes.sum() <= t:
         return np.zeros_like(w)
@@ -178,7 +178,7 @@ def test_caps_of_short_and_of_long_vectors(n: int) -> None:
 
 
 def test_elastic_net_over_blocks_of_what_no_group_has() -> None:
-    """Coordinates in no group are divided by 1 + a; the shrunk norms solve b = norms - t sum(b)."""
+    """Check that coordinates in no group are divided by 1 + a, and that the shrunk norms solve b = norms - t sum(b)."""
     w = np.array([3.0, 1.0, -2.0, 4.0, 0.5, -1.0])
     found = ElasticNetMKL(1.5, [[4, 0], [2, 3, 5]], l1_ratio=0.4).prox(w, 0.5)
     c, a = 0.5 * 1.5 * 0.4, 0.5 * 1.5 * 0.6

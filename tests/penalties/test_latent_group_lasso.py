@@ -56,7 +56,7 @@ def test_against_a_cone_solver(q: float, seed: int) -> None:
 
 @pytest.mark.parametrize("q", [np.inf, 2])
 def test_values_bound_themselves(q: float) -> None:
-    """Both sides of the norm's duality are computed: their gap is rounding."""
+    """Compute both sides of the norm's duality; their gap must be rounding."""
     groups = random_groups(64, 3)
     penalty = LatentGroupLasso(1.0, groups, q=q)
     rng = np.random.default_rng(0)

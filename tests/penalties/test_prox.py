@@ -118,7 +118,7 @@ def test_large_and_small_entries(penalty: Any) -> None:
 
 
 def test_the_selection_behind_newtons_steps() -> None:
-    """Weights that double make Newton's passes drop one entry each: what is left is solved by selection."""
+    """Double the weights, so that Newton's passes drop one entry each, and selection solves the rest."""
     d = np.sqrt(2.0) ** np.arange(60)
     w = (1.0 - np.arange(60) / 60.0) * d
     penalty = SquaredL1(0.7, weights=d)

@@ -66,7 +66,7 @@ def test_prox_and_conjugate_meet_in_fenchels_equality(penalty: Any, w: Vector, s
 @over(CONJUGATE)
 @given(x=VECTORS, y=VECTORS)
 def test_fenchels_inequality(penalty: Any, x: Vector, y: Vector) -> None:
-    """A conjugate that is too small somewhere is caught here, one that is too large in the equality."""
+    """Catch a conjugate that is too small somewhere; one that is too large fails the test of equality."""
     conjugate = penalty.conjugate()
     total = penalty.value(x) + conjugate.value(y)
     assert total >= x @ y - 1e-6 * max(1.0, abs(float(x @ y)))
@@ -102,7 +102,7 @@ def test_traits_hold(penalty: Any, v: Vector, w: Vector, c: float) -> None:
 @over([p for p in EXACT if p.follows_l1])
 @given(w=VECTORS, step=STEPS, seed=st.integers(0, 1000))
 def test_what_follows_l1_minimises_the_sum(penalty: Any, w: Vector, step: float, seed: int) -> None:
-    """The soft threshold and then this prox: no point nearby has a lower sum, which is convex."""
+    """Check that no point near the soft threshold followed by this prox has a lower sum, which is convex."""
     x = penalty.prox(L1(0.7).prox(w, step), step)
 
     def total(v: Vector) -> float:
@@ -158,14 +158,14 @@ def test_semigroups_are_semigroups(penalty: Any, w: Vector, s: float, t: float) 
 
 
 def may_be_a_semigroup(penalty: Any) -> bool:
-    """Takes its traits from what is inside, is one for some structures, or a plain norm at an end of its ratio."""
+    """Tell whether this depends on inner penalties or structures, or is a plain norm at an end of its ratio."""
     around = ("Scaled", "Translated", "Conjugate", "LatentGroupLasso", "Sum", "SeparableSum")
     return name(penalty) in around or getattr(penalty, "l1_ratio", 0.5) in (0.0, 1.0)
 
 
 @over([p for p in EXACT if not p.semigroup and getattr(p, "strength", 1.0) > 0 and not may_be_a_semigroup(p)])
 def test_what_is_no_semigroup_does_not_say_so_in_vain(penalty: Any) -> None:
-    """The trait is not merely missing: some input tells the two apart."""
+    """Check that the trait is not merely undeclared: some input tells the two apart."""
     rng = np.random.default_rng(0)
     gaps = []
     for w in rng.standard_normal((200, DIMENSION)) * 3:
@@ -255,7 +255,7 @@ def test_named_conjugates() -> None:
 
 
 def test_proposition_4_of_fobos() -> None:
-    """A succession of proxes of the lq norm is one prox with the summed strengths, for q = 1, 2 and inf."""
+    """Check that consecutive proxes of the lq norm equal one prox with the summed strengths, for q = 1, 2 and inf."""
     rng = np.random.default_rng(0)
     w, strengths = 3 * rng.standard_normal(20), rng.uniform(0, 0.2, 15)
     for norm in (L1, L2, LInf):

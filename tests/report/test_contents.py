@@ -55,7 +55,7 @@ def test_a_fitted_classifier_tells_of_itself(iris: Any) -> None:
 
 
 def test_the_last_point_of_a_path_is_the_weight_in_the_table(iris: Any) -> None:
-    """Names, table and history are in one order."""
+    """Check that names, table and history have the same order."""
     paths = contents_of(iris).paths
     np.testing.assert_allclose(paths.weights[-1], iris.block_weights_, atol=1e-12)
 

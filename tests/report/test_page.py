@@ -21,7 +21,7 @@ KINDS = {"tagger": made_up.tagger, "parser": made_up.parser, "kernels": made_up.
 
 
 def without_plotly(html: str) -> str:
-    """The page less the scripts, which hold addresses of their own that are never opened."""
+    """Return the page without its scripts, which contain addresses that are never opened."""
     return re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
 
 
@@ -52,7 +52,7 @@ def test_a_page_without_charts_is_small() -> None:
 
 
 def test_ends_of_the_scale() -> None:
-    """One epoch, a block that is off, no number at all, very many blocks."""
+    """Show one epoch, a block that is off, no numbers at all, and very many blocks."""
     few = page_html(Contents("few", epochs=[Epoch(1)], blocks=[Block("off", 0.0)]))
     assert "0 of 1 blocks are kept" in few
     assert "plotly.js" not in few

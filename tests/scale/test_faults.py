@@ -93,7 +93,7 @@ def test_a_worker_lost_in_a_phase_changes_nothing(cluster: Any, tmp_path: Path, 
 
 @pytest.mark.parametrize("load", [0, 1, 2], ids=["reading", "counting", "learning"])
 def test_a_worker_lost_by_a_tagger_changes_nothing(cluster: Any, tmp_path: Path, load: int) -> None:
-    """Shards in memory are opened in each phase of a tagger: labels, features, passes."""
+    """Lose a worker in each phase of a tagger that opens shards: labels, features, passes."""
     parts = list(Shards.arrays(TRAIN[:120], None, 3))
     killer: Any = Killing(parts[0], tmp_path / "mark", (load,))  # type: ignore[arg-type]
     found = fit(tagger(epochs=2), Shards([killer, *parts[1:]]), client=cluster[1])

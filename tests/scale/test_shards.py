@@ -16,7 +16,7 @@ from spom.scale import Shards
 
 
 def sentences(count: int) -> list[str]:
-    """Sentences of one to five tokens, the k-th of which is known by its words."""
+    """Return sentences of one to five tokens; the words of the k-th contain k."""
     return ["".join(f"w{k}.{t} T{t % 3}\n" for t in range(1 + k % 5)) for k in range(count)]
 
 

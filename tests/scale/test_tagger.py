@@ -25,7 +25,7 @@ WORDS = [f"{'Aa'[k % 2]}{'bcdfg'[k % 5]}{k}" for k in range(60)]
 
 
 def sentences(count: int, seed: int = 0) -> Columns:
-    """Words whose labels follow from the word and the label before: phrases in BIO."""
+    """Draw words whose labels follow from the word and the previous label: phrases in BIO."""
     random, rows = np.random.default_rng(seed), []
     for _ in range(count):
         before, tokens = "O", []
@@ -101,7 +101,7 @@ def test_the_same_file_from_any_number_of_threads_and_scores_of_one_machine(give
 
 
 def test_sums_of_shards_agree_with_dense_tables() -> None:
-    """What `take_added`, `add_rows` and `apply_total` do, in numpy and without leaving rows out."""
+    """Compare `take_added`, `add_rows` and `apply_total` with numpy on all rows."""
     random, delta, lanes = np.random.default_rng(4), np.float32(0.1), 8
     table = random.standard_normal((20, 2 * lanes)).astype(np.float32)
     table[:, lanes:] = np.abs(table[:, lanes:]) + delta

@@ -10,7 +10,7 @@ from spom.solvers import iterate
 
 
 def numbers(n: int = 1000, start: State | None = None):
-    """A toy solver with memory: theta halves towards a seeded random walk; resumable."""
+    """Run a toy solver with memory: theta halves towards a seeded random walk; resumable."""
     rng = np.random.default_rng(7)
     first, theta = 1, np.array([1.0, -1.0])
     if start is not None:

@@ -21,7 +21,7 @@ Y = np.sign(X @ RNG.standard_normal(8) + 0.5 * RNG.standard_normal(300))
 
 
 def regret(step, penalty, loss, projection=None, **options):
-    """The regret after each round against the best fixed point of the whole run."""
+    """Return the regret after each round against the best fixed point of the whole run."""
     states = list(
         OnlineProximal(X, Y, loss=loss, penalty=penalty, step=step, projection=projection, shuffle=False, regret=True,
                        update="forward-backward", **options)
@@ -167,7 +167,7 @@ def test_theorem_1_of_fobos_holds_on_a_run() -> None:
 
 
 def test_theorems_of_general_proximal_gradients_hold_on_a_run() -> None:
-    """A quadratic in two variables, by hand: plain steps in the Euclidean norm."""
+    """Check plain steps in the Euclidean norm on a quadratic in two variables."""
     H, start = np.diag([1.0, 4.0]), np.array([2.0, 1.0])
     gaps, x = [], start
     for _ in range(6):

@@ -1,1 +1,1 @@
-"""The command `spom`: one file per command; heavy imports wait until a command runs, so that help is fast."""
+"""The command `spom`: one file per command. Heavy imports are deferred until a command runs, to keep help fast."""

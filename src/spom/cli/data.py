@@ -70,7 +70,7 @@ def list_sets(o: dict[str, Any]) -> None:
 def fetch(o: dict[str, Any]) -> None:
     """Download a data set into the data folder, and check every file by its sha256.
 
-    What is there already is checked and kept.
+    Files that are already there are checked and kept.
 
     \b
     Examples:
@@ -113,7 +113,7 @@ def example(o: dict[str, Any]) -> None:
 
 
 def sentences() -> dict[str, str]:
-    """Lines of made-up recipes, one word per line with its label: train.txt, dev.txt and test.txt."""
+    """Generate lines of made-up recipes, one word per line with its label: train.txt, dev.txt and test.txt."""
     from spom.data.generated import ingredients
 
     parts = {"train.txt": (1000, 0), "dev.txt": (200, 1), "test.txt": (200, 2)}
@@ -126,7 +126,7 @@ def sentences() -> dict[str, str]:
 
 
 def table() -> dict[str, str]:
-    """Wines of three kinds by their chemistry (scikit-learn's): train.csv and test.csv."""
+    """Write scikit-learn's table of three kinds of wine by their chemistry: train.csv and test.csv."""
     import numpy as np
     from sklearn.datasets import load_wine
 
@@ -142,7 +142,7 @@ def table() -> dict[str, str]:
 
 
 def treebank() -> dict[str, str]:
-    """Made-up recipes with trees: train.conllu and test.conllu, and text.txt."""
+    """Generate made-up recipes with trees: train.conllu and test.conllu, and text.txt."""
     from spom.data.generated_trees import kitchen
 
     text = "Don't grill the small beans! Peel the hot eggs in a pot.\n"
@@ -153,7 +153,7 @@ EXAMPLES: dict[str, Callable[[], dict[str, str]]] = {"sentences": sentences, "ta
 
 
 def write_examples(name: str, folder: Path) -> list[Path]:
-    """Write the files of an example; none of them may be there already."""
+    """Write the files of an example; none of them may exist."""
     if name not in EXAMPLES:
         raise DataError(f"there is no example {name!r}; there are: {', '.join(EXAMPLES)}")
     files = EXAMPLES[name]()

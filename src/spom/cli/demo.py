@@ -1,4 +1,4 @@
-"""`spom demo`: the whole idea in a minute, on data that needs no download."""
+"""`spom demo`: a demonstration of about a minute, on data that needs no download."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OPTIONS = {
 def demo(o: dict[str, Any]) -> None:
     """Show the whole idea in about a minute, on data that needs no download.
 
-    First handwritten digits, put together into words by a chain: which of six kernels is right? Then ingredients of
-    made-up recipes: which of two dozen templates does a tagger need? Both are learnt together with the weights. Last,
-    raw text to trees, learnt from a generated treebank.
+    First, words of handwritten digits, decoded by a chain: which of six kernels is right? Then ingredients of made-up
+    recipes: which of two dozen templates does a tagger need? Both are learnt together with the weights. Last, raw text
+    to trees, learnt from a generated treebank.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def _say(text: str = "") -> None:
 def show(
     quick: bool = False, folder: Path | None = None, page: Path | None = None, seed: int = 0, say: Any = _say
 ) -> dict[str, Any]:
-    """All parts, one thread; what they found, as plain values."""
+    """Run all parts in one thread, and return their results as plain values."""
     import time
 
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # threadpoolctl has no types

@@ -1,4 +1,4 @@
-"""The second part of the demonstration: a tagger of ingredients that chooses its templates, by the command itself."""
+"""The second part of the demonstration: a tagger of ingredients that chooses its templates, run by the command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spom.data.generated import ingredients
 from spom.errors import SpomError
 from spom.models.run import read_run
 
-# Some of these are needed, some say the same twice, and `shelf` is a random letter.
+# Some of these are needed, some are redundant, and `shelf` is a random letter.
 TEMPLATES = [
     *(f"w[{k}]" for k in (-2, -1, 0, 1, 2)),
     *("w[-1]|w[0]", "w[0]|w[1]", "w[-2]|w[-1]", "w[1]|w[2]"),
@@ -31,7 +31,7 @@ TEMPLATES = [
 
 
 def show(quick: bool, seed: int, folder: Path | None, page: Path | None, say: Callable[..., None]) -> dict[str, Any]:
-    """The word alone, all templates, and those that were chosen."""
+    """Compare the word alone, all templates, and the chosen templates."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         return _show(quick, seed, folder, str(folder), page, say)
@@ -43,7 +43,7 @@ def _show(
     quick: bool, seed: int, folder: Path, kept: str, page: Path | None, say: Callable[..., None]
 ) -> dict[str, Any]:
     say(heading("2. Which templates does a tagger of ingredients need?"))
-    # The epoch is chosen on lines of its own, so that the test knows nothing of it.
+    # The epoch is chosen on separate lines, not on the test lines.
     counts = {"train": 150 if quick else 1500, "dev": 50 if quick else 300, "test": 100 if quick else 1000}
     for k, (name, count) in enumerate(counts.items()):
         _write(folder / f"{name}.txt", ingredients(count, seed=3 * seed + k))
@@ -79,7 +79,7 @@ def _write(path: Path, columns: Any) -> None:
 
 
 def _warm(folder: Path, seed: int) -> None:
-    """Run everything once on a few lines, so that what is timed later is learning and not compiling."""
+    """Run everything once on a few lines, so that later times include no compilation."""
     few = folder / "few.txt"
     _write(few, ingredients(40, seed=seed))
     for prune in ([], ["--prune", "auto"], ["--prune", "8"]):
@@ -88,7 +88,7 @@ def _warm(folder: Path, seed: int) -> None:
 
 
 def _train(folder: Path, seed: int, more: list[str], train: Path | None = None) -> dict[str, Any]:
-    """One run of `spom train tagger`, as on the command line."""
+    """Run `spom train tagger` once, as on the command line."""
     from spom.cli.main import main
 
     files = ["--train", str(train or folder / "train.txt"), "--dev", str(folder / "dev.txt")]
@@ -114,7 +114,7 @@ def _bars(record: dict[str, Any], say: Callable[..., None]) -> None:
 
 
 def _page(model: Path, page: Path | None, say: Callable[..., None]) -> str | None:
-    """Write the page of the run, if what it needs is installed; the demonstration continues without it."""
+    """Write the page of the run if its dependencies are installed; without them the demonstration continues."""
     if page is None:
         return None
     from spom.cli.report import page_writer

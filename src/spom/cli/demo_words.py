@@ -41,7 +41,7 @@ class Task:
 
 
 def make_task(quick: bool, seed: int) -> Task:
-    """Half of scikit-learn's digits make the training words, the other half those of the test."""
+    """Make training words from one half of scikit-learn's digits, and test words from the other half."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -118,13 +118,13 @@ def _decoded(scores: Floats, pairs: Floats, task: Task) -> Ints:
 
 
 def show(quick: bool, seed: int, say: Callable[..., None]) -> dict[str, Any]:
-    """The table of single kernels, their sum and MKL."""
+    """Print the table of single kernels, their sum and MKL, and return its rows."""
     task = make_task(quick, seed)
     every = list(task.kernels)
     say(heading("1. Which kernels read words of digits best?"))
     say(f"{task.offsets.size - 1} words made of scikit-learn's handwritten digits, with noise; the")
     say(f"{task.test_offsets.size - 1} test words are made of other images. C = 1 in each row.\n")
-    # Compiled, or loaded from the cache of an earlier run, before anything is timed.
+    # Compile, or load from the cache of an earlier run, before anything is timed.
     with compiling():
         for penalty, exact in ((SquaredL2, False), (SparseMKL, False), (SparseMKL, True)):
             learn(_first_words(task, 12), every, penalty, exact)
@@ -161,5 +161,5 @@ def _first_words(task: Task, count: int) -> Task:
 
 
 def heading(text: str) -> str:
-    """The heading of a part, underlined."""
+    """Return the heading of a part, underlined."""
     return f"\n{text}\n{'-' * len(text)}"

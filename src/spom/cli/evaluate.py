@@ -1,4 +1,4 @@
-"""`spom evaluate`: how good a model is on a file with the right answers."""
+"""`spom evaluate`: scores of a model on a file with the right answers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OPTIONS = {
 def evaluate(o: dict[str, Any]) -> None:
     """Score a model on a file with the right answers.
 
-    Taggers: accuracy by token, and precision, recall and F1 of phrases where the tags are B-, I-, ..., printed as
-    conlleval prints them. Parsers: UAS and LAS, with all words, as the CoNLL-18 evaluation counts them. Classifiers:
+    Taggers: accuracy by token, and precision, recall and F1 of phrases if the tags are B-, I-, ..., printed as
+    conlleval prints them. Parsers: UAS and LAS over all words, as the CoNLL-18 evaluation counts them. Classifiers:
     precision, recall and F1 of each class. Regressors: R2 and errors. Pipelines: the CoNLL 2018
     measures, with --raw from raw text. --json prints one flat object of fractions.
 
@@ -65,7 +65,7 @@ def evaluate(o: dict[str, Any]) -> None:
 
 
 def _texts(model: Any, o: dict[str, Any], training: dict[str, Any]) -> Any:
-    """The CoNLL 2018 measures: from raw text, or from the words of the treebank."""
+    """Compute the CoNLL 2018 measures from raw text, or from the words of the treebank."""
     from spom.cli.scores import pipeline_scores
     from spom.cli.sentences import read_trees
 

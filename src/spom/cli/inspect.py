@@ -1,4 +1,4 @@
-"""`spom inspect`: what a model kept, and how much each part weighs."""
+"""`spom inspect`: the parts that a model kept, and their weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ OPTIONS = {
 def inspect(o: dict[str, Any]) -> None:
     """Show which templates, kernels or features a model kept, and their weights.
 
-    One screen: blocks as bars, then the top features of each label. --label shows one label in full, --all everything.
+    The output fits on one screen: blocks as bars, then the top features of each label. --label shows one label in full,
+    --all everything.
 
     \b
     Examples:

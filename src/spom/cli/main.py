@@ -1,7 +1,7 @@
-"""The command: its parts, and how errors leave it.
+"""The command: its subcommands, and how it reports errors.
 
 An error is one line on standard error, with exit status 2, and no traceback unless `--debug` is given. Exit status 130
-or 143 says that SIGINT or SIGTERM stopped the run, 1 an unexpected error.
+or 143 means that SIGINT or SIGTERM stopped the run, and 1 an unexpected error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ examples.
 
 
 def build(argv: Sequence[str]) -> typer.Typer:
-    """The command's parts. Rich help would double the time that `spom --help` takes, so the help is plain text."""
+    """Build the command. The help is plain text, because rich help would double the time of `spom --help`."""
     app = typer.Typer(name="spom", rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=ABOUT)(_about)
     train = typer.Typer(help="Learn a model from a file.", no_args_is_help=True, rich_markup_mode=None)
@@ -72,11 +72,11 @@ def _about(
         False, "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
     ),
 ) -> None:
-    """What comes before the commands."""
+    """Handle the options before the subcommand."""
 
 
 def _reproduce(argv: Sequence[str]) -> Any:
-    """The function of the papers, imported only when needed: it imports every experiment."""
+    """Return the function of `spom reproduce`, imported only when needed: it imports every experiment."""
     if "reproduce" in argv:
         try:
             from spom.papers.command import reproduce
@@ -111,11 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: BaseException) -> int:
-    """Say what went wrong, in one line, and give the exit status."""
+    """Print the error in one line, and return the exit status."""
     from spom.errors import SpomError
 
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has seen enough; Python must not try to flush what is left.
+        # The reader has closed our output; Python must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, Stopped):
@@ -147,7 +147,7 @@ def _of_the_system(error: OSError) -> str:
         errno.EACCES: "; check who may read and write there",
         errno.ENOENT: "; check the name",
     }
-    # Our own errors say what to do already.
+    # Our own errors already say what to do.
     return f"{where}{what}{'' if ';' in what else todo.get(error.errno or 0, '')}"
 
 

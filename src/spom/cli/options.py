@@ -1,8 +1,8 @@
 """The options of the commands: declared in groups, read from the command line, a config file or `--set`.
 
-A group maps the name of a value to an `option`; `takes` makes a command of groups, which gets all values as one dict.
-Names of losses, penalties and templates are written out here, so that `--help` need not import what they stand for;
-tests compare them with it.
+A group maps the name of a value to an `option`; `takes` turns a function into a command with the options of several
+groups, which gets all values as one dict. Names of losses, penalties and templates are written out here, so that
+`--help` need not import the objects; tests compare the names with the objects.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from spom.core import registry
 from spom.errors import DataError, Unsupported
 
 REQUIRED: Any = inspect.Parameter.empty
-# A type with what typer has to know of it, and the default.
+# A type annotated for typer, and the default.
 Option = tuple[Any, Any]
 Group = Mapping[str, Option]
 Command = Callable[[dict[str, Any]], None]
 
 
 def option(usage: str, kind: Any, default: Any, text: str, **more: Any) -> Option:
-    """An option by its flags and what follows them, as `--model M`; `more` goes to `typer.Option`."""
+    """Make an option from its flags and metavar, such as `--model M`; `more` is passed to `typer.Option`."""
     words = usage.split()
     flags = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if not word.startswith("-")), None)
@@ -36,22 +36,22 @@ def option(usage: str, kind: Any, default: Any, text: str, **more: Any) -> Optio
 
 
 def argument(usage: str, kind: Any, default: Any, text: str, **more: Any) -> Option:
-    """An argument without a flag; `more` goes to `typer.Argument`."""
+    """Make an argument without a flag; `more` is passed to `typer.Argument`."""
     return Annotated[kind, typer.Argument(metavar=usage, help=text, **more)], default
 
 
 def completing(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """What completes one of these names."""
+    """Return a function that completes one of these names."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def named(usage: str, names: Sequence[str], text: str, **more: Any) -> Option:
-    """An option that takes one of some names."""
+    """Make an option that takes one of some names, and completes them."""
     return option(usage, str | None, None, text, autocompletion=completing(names), **more)
 
 
 def takes(*groups: Group) -> Callable[[Command], Callable[..., None]]:
-    """Make a function of a dict of values a command; required options come first in its help."""
+    """Turn a function of a dict of values into a command; required options come first in its help."""
     options = {name: option for group in groups for name, option in group.items()}
     ordered = sorted(options.items(), key=lambda item: item[1][1] is not REQUIRED)
 
@@ -69,11 +69,11 @@ def takes(*groups: Group) -> Callable[[Command], Callable[..., None]]:
     return wrap
 
 
-# --- values that are checked as they are read -------------------------------------------------------
+# --- values that are checked when they are read -----------------------------------------------------
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
-    """The file's values become defaults, so that what is on the command line wins."""
+    """Make the file's values the defaults; the command line overrides them."""
     if path is None or context.resilient_parsing:
         return path
     try:
@@ -101,7 +101,7 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def _known_penalty(names: Sequence[str]) -> Callable[[str | None], str | None]:
-    """Check the name of a penalty; the error suggests those of the task, not all that there are."""
+    """Return a check of the name of a penalty; its error suggests the penalties of the task, not all."""
 
     def check(name: str | None) -> str | None:
         known = name is None or name in names or ("penalty", name) in registry.ALIASES
@@ -119,7 +119,7 @@ def _check_jobs(jobs: int) -> int:
 
 
 def _check_every(text: str) -> str:
-    """A time such as `60s`, or a number of epochs."""
+    """Check a time such as `60s`, or a number of epochs."""
     try:
         _ = float(text[:-1]) if text[-1:] in "smh" else int(text)
     except ValueError:
@@ -248,7 +248,7 @@ SOLVERS = ("online", "proximal")
 
 
 def names_of(task: str) -> Group:
-    """The options of a task that take names, and `--epochs`."""
+    """Return the options of a task that take names, and `--epochs`."""
     names = FORMATS[task]
     found = {
         "format": named(
@@ -271,17 +271,17 @@ def names_of(task: str) -> Group:
 # --- formats of files -------------------------------------------------------------------------------
 
 Formats = Mapping[str, tuple[str, ...]]
-# The endings of names by format; a file with another name is of the first format.
+# File name endings by format; a file with another ending is of the first format.
 SENTENCES: Formats = {"conll": (), "conllu": (".conllu",), "items": (".items", ".crfsuite")}
 TREES: Formats = {"conllu": ()}
 TEXTS: Formats = {"text": (), "words": (), "conllu": (".conllu",)}
 VECTORS: Formats = {"svmlight": (), "csv": (".csv", ".tsv"), "parquet": (".parquet", ".pq")}
-# What other tools call a format.
+# Names of formats in other tools.
 ALIASES = {"crfsuite": "items", "crf++": "conll", "crfpp": "conll", "columns": "conll"}
 
 
 def format_of(path: str, given: str | None, formats: Formats) -> str:
-    """The format that was asked for, or the one that the file's name says.
+    """Return the requested format, or the one that the file's name implies.
 
     >>> format_of("train.conllu.gz", None, SENTENCES), format_of("train.txt", "crfsuite", SENTENCES)
     ('conllu', 'items')
@@ -296,11 +296,11 @@ def format_of(path: str, given: str | None, formats: Formats) -> str:
     return found
 
 
-# --- what values mean -------------------------------------------------------------------------------
+# --- meaning of values ------------------------------------------------------------------------------
 
 
 def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
-    """`--set name=value` as a dict: numbers, None, True and quoted text as in Python, all else as text.
+    """Parse `--set name=value` into a dict: numbers, None, True and quoted text as in Python, all else as text.
 
     >>> parsed(["step=0.1", "penalty__l1_ratio=1e-3", "update=auto"])
     {'step': 0.1, 'penalty__l1_ratio': 0.001, 'update': 'auto'}
@@ -318,7 +318,7 @@ def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
 
 
 def set_parameters(model: Any, settings: list[str] | None) -> None:
-    """Set the parameters that `--set` names, or say which ones there are."""
+    """Set the parameters that `--set` names; an unknown name is an error that lists the known ones."""
     found, known = parsed(settings), set(model.get_params(deep=False)) - {"callbacks", "verbose"}
     for name in found:
         if name.partition("__")[0] not in known:
@@ -327,7 +327,7 @@ def set_parameters(model: Any, settings: list[str] | None) -> None:
 
 
 def comma_separated(text: str | None) -> tuple[str, ...]:
-    """Names with commas between them.
+    """Split names at commas.
 
     >>> comma_separated("age, job"), comma_separated(None)
     (('age', 'job'), ())
@@ -336,7 +336,7 @@ def comma_separated(text: str | None) -> tuple[str, ...]:
 
 
 def yes_or_no(text: str, option: str) -> bool | None:
-    """`yes` and `no` as truth values, `auto` as None."""
+    """Return `yes` and `no` as truth values, and `auto` as None."""
     known = {"yes": True, "true": True, "no": False, "false": False, "auto": None}
     if text.lower() not in known:
         raise ValueError(f"{option} takes auto, yes or no; not {text!r}")
@@ -344,7 +344,7 @@ def yes_or_no(text: str, option: str) -> bool | None:
 
 
 def expanded(sources: list[str] | None) -> list[str]:
-    """The files that were named, with patterns filled in; nothing is standard input."""
+    """Return the given files with patterns expanded; no file means standard input."""
     import glob
 
     found: list[str] = []
@@ -362,9 +362,9 @@ def expanded(sources: list[str] | None) -> list[str]:
 def penalty_of(
     name: str | None, strength: float | None, default: Any, groups: str | None = None, choose: bool = True
 ) -> Any:
-    """The penalty that the options mean: None, a name or "auto", whose strength the estimator chooses, or an object.
+    """Return the penalty of the options: None, a name or "auto", whose strength the estimator chooses, or an object.
 
-    Of an object, what is left out is as in `default`. Without `choose` a name always becomes an object.
+    Options of an object that are not given are those of `default`. Without `choose` a name always becomes an object.
 
     >>> from spom.penalties import L1
     >>> penalty_of("group-lasso", None, L1(0.5)), penalty_of("group-lasso", None, L1(0.5), "rows")
@@ -392,7 +392,7 @@ def penalty_of(
 
 
 def pruning_of(text: str | None) -> Any:
-    """What `--prune` means: auto, a number of templates, or a strength or share (a number with a point).
+    """Parse `--prune`: auto, a number of templates, or a strength or share (a number with a decimal point).
 
     >>> pruning_of("auto"), pruning_of("12"), pruning_of("0.02")
     ('auto', 12, 0.02)
@@ -408,12 +408,12 @@ def pruning_of(text: str | None) -> Any:
 
 
 def given(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Those of the options that were given: parameters of an estimator under the same names."""
+    """Return those of the named options that were given: parameters of an estimator have the same names."""
     return {name: options[name] for name in names if options[name] is not None}
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """One line of JSON on standard output."""
+    """Print one line of JSON to standard output."""
     from spom.models.run import plain
 
     print(json.dumps(plain(values), ensure_ascii=False, allow_nan=False))

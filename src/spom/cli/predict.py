@@ -1,4 +1,4 @@
-"""`spom predict`: the input with the predicted column, streamed, in order, to a file or standard output."""
+"""`spom predict`: the input with a predicted column, streamed in order to a file or standard output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spom.errors import DataError, ModelFileError, Unsupported
 if TYPE_CHECKING:
     from spom.core.container import Header
 
-# The options of the command, with the kind of the model and what its file says of the files it was learnt from.
+# The options of the command, with the kind of the model and the training summary in its file.
 Asked = dict[str, Any]
 # Kinds of models that take tables.
 TABLES = ("classifier", "regressor")
@@ -47,12 +47,12 @@ OPTIONS = {
 
 @takes(OPTIONS)
 def predict(o: dict[str, Any]) -> None:
-    """Write the input as it is, in order, with one more column: the predictions.
+    """Write the input unchanged, in order, with one more column: the predictions.
 
-    The input is read and written block by block, so that it may be of any length, or a pipe. Sentences get the
+    The input is read and written block by block, so it may be of any length, or a pipe. Sentences get the
     predicted tag as a last column, a table a column `predicted`; the label of an svmlight line is replaced; heads and
     relations of CoNLL-U are filled in. Several files are written one after another. An output that ends in .gz or .zst
-    is compressed, one that ends in .parquet is Parquet. Nothing is left half-written.
+    is compressed, one that ends in .parquet is Parquet. No file is left half-written.
 
     \b
     Examples:
@@ -113,7 +113,7 @@ def _vectors(o: Asked, sources: list[str]) -> None:
 
 
 def _explained(o: Asked, sources: list[str]) -> None:
-    """One explanation per row or token, as text."""
+    """Write one explanation per row or token, as text."""
     from spom.models.loading import load_model
 
     estimator = load_model(o["model"])
@@ -129,7 +129,7 @@ def _explained(o: Asked, sources: list[str]) -> None:
 
 
 def _inputs(o: Asked, estimator: Any, source: str) -> Iterator[Any]:
-    """The blocks of a file as the estimator takes them."""
+    """Return the blocks of a file as input of the estimator."""
     if o["kind"] == "tagger":
         from spom.cli.sentences import tag_blocks
 
@@ -165,7 +165,7 @@ def _tags(o: Asked) -> Parts:
 
 
 def _doubts(o: Asked) -> Parts:
-    """Labels with how sure the model is of them: their marginals, or the k best sequences."""
+    """Return the parts with a measure of confidence: marginals of the labels, or the k best sequences."""
     from spom.cli.sentences import k_best_text, marginal_text, tag_blocks
     from spom.models.loading import load_model
 
@@ -205,14 +205,14 @@ def _trees(o: Asked) -> Parts:
 
 
 def _without_deps(bank: Any) -> Any:
-    """The treebank with an empty DEPS column: enhanced dependencies of the input contradict the predicted trees."""
+    """Return the treebank with DEPS emptied: enhanced dependencies of the input contradict the predicted trees."""
     if bank.columns.distinct("deps")[1].tolist() == ["_"]:
         return bank
     return bank.with_columns(deps=["_"] * bank.n_words)
 
 
 def _only_trees(found: Any) -> bytes:
-    """Heads and relations alone, one word per line."""
+    """Return heads and relations alone, one word per line."""
     pairs = zip(found.heads.tolist(), found.relations.tolist(), strict=True)
     lines = [f"{head}\t{found.relation_names[code]}\n" for head, code in pairs]
     for end in reversed(found.offsets[1:].tolist()):
@@ -220,7 +220,7 @@ def _only_trees(found: Any) -> bytes:
     return "".join(lines).encode()
 
 
-# What each estimator is to the command.
+# The kind of each estimator.
 KINDS = {
     "OnlineClassifier": "classifier",
     "ProximalClassifier": "classifier",
@@ -243,7 +243,7 @@ _TAKES = {
 
 
 def kind_of(path: str | Path) -> tuple[str, Header]:
-    """("classifier", "regressor", "tagger" or "parser", the header) of a model file."""
+    """Return (the task that learnt it, the header) of a model file."""
     from spom.core.container import read_header
 
     header = read_header(path)
@@ -253,18 +253,18 @@ def kind_of(path: str | Path) -> tuple[str, Header]:
 
 
 def explained(error: DataError, kind: str, model: str | Path) -> DataError:
-    """The error of a line that could not be read, with what the model takes: the file may be of another kind."""
+    """Return the error of an unreadable line, with the input that the model takes: the file may be of another kind."""
     if error.line is None:
         return error
     return DataError(f"{error.what} ({model} is a {kind}, which takes {_TAKES[kind]})", error.source, error.line)
 
 
-# --- where results go ----------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def writing(path: str) -> Iterator[Any]:
-    """A binary file to write to; `-` is standard output, and .gz and .zst compress."""
+    """Open a binary file to write to; `-` is standard output, and .gz and .zst compress."""
     if path == "-":
         out = getattr(sys.stdout, "buffer", None)
         if out is None:
@@ -290,16 +290,16 @@ def writing(path: str) -> Iterator[Any]:
 
 
 class Whole:
-    """A binary file all of whose bytes are written."""
+    """A binary file whose `write` always writes all bytes."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
 
     def write(self, data: Any) -> int:
-        """Write everything, or raise the error of the system."""
+        """Write all bytes, or raise the system's error."""
         write_all(self.file, data)
         return memoryview(data).nbytes
 
     def flush(self) -> None:
-        """Hand over what is kept."""
+        """Flush the file."""
         self.file.flush()

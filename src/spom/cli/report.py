@@ -21,8 +21,8 @@ OPTIONS = {
 def report(o: dict[str, Any]) -> None:
     """Turn the record of a training run into one self-contained HTML page.
 
-    The page shows how objective, score and sparsity went, the weights of the blocks along the epochs, the top features
-    and what was confused with what. It needs no network. It needs the extra `report` (pip install spom[report]).
+    The page shows objective, score and sparsity by epoch, the weights of the blocks by epoch, the top features and
+    the confusions. It needs no network. Writing it needs the extra `report` (pip install spom[report]).
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def report(o: dict[str, Any]) -> None:
 
 
 def page_writer() -> Callable[[Path, Path], None]:
-    """The function that writes the page, or an error that says what is missing."""
+    """Return the function that writes the page, or raise an error that names the missing package."""
     import importlib
 
     from spom.errors import Unsupported

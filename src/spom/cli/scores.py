@@ -16,7 +16,7 @@ from spom.metrics.confusion import confusion_counts
 
 
 def check_labels(found: Iterable[str], known: Iterable[str], whose: str, path: str) -> None:
-    """A `DataError` where no label of a file is known: it is of another task."""
+    """Raise a `DataError` if no label of a file is known: the file belongs to another task."""
     sets = set(found), set(known)
     if not sets[0] & sets[1]:
         shown = [", ".join(sorted(labels)[:5]) for labels in sets]
@@ -25,25 +25,25 @@ def check_labels(found: Iterable[str], known: Iterable[str], whose: str, path: s
 
 @dataclass(frozen=True)
 class Scores:
-    """`flat` is what `--json` prints, `text` what people read, `confusion` labels and counts (rows are gold)."""
+    """Scores: `flat` numbers for `--json`, a `text` for people, and `confusion` labels and counts (rows are gold)."""
 
     flat: dict[str, Any]
     text: str
     confusion: dict[str, Any] | None = field(default=None)
 
 
-# A confusion matrix of more labels than this is no longer looked at, and is not kept.
+# A confusion matrix of more labels than this is too large to read, and is not kept.
 MANY_LABELS = 200
 
 
 def vector_scores(model: Any, X: Any, y: NDArray[Any]) -> Scores:
-    """A classifier's or a regressor's scores on rows X with the right answers y."""
+    """Score a classifier or a regressor on rows X with the right answers y."""
     predicted = model.predict(X)
     return class_scores(y, predicted) if hasattr(model, "classes_") else real_scores(y, predicted)
 
 
 def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
-    """A tagger's scores: accuracy by token and, where the labels write phrases down, conlleval's table."""
+    """Score a tagger: accuracy by token and, if the labels encode phrases, conlleval's table."""
     import warnings
 
     from spom.estimators.tagger.inputs import label_codes
@@ -66,7 +66,7 @@ def tag_scores(tagger: Any, X: Any, y: Any) -> Scores:
 
 
 def pipeline_scores(pipeline: Any, gold: Any, raw: bool) -> Scores:
-    """The CoNLL 2018 measures of a pipeline: from the raw text of a treebank, or from its words."""
+    """Compute the CoNLL 2018 measures of a pipeline, from the raw text of a treebank or from its words."""
     from spom.metrics.conll2018 import conll2018
 
     found = pipeline.evaluate(gold) if raw else conll2018(gold, pipeline.predict(gold.without_trees()))
@@ -74,7 +74,7 @@ def pipeline_scores(pipeline: Any, gold: Any, raw: bool) -> Scores:
 
 
 def tree_scores(gold: Any, found: Any) -> Scores:
-    """UAS and LAS over all words, as the CoNLL-18 evaluation counts them, and without punctuation."""
+    """Compute UAS and LAS over all words, as the CoNLL-18 evaluation counts them, and without punctuation."""
     from spom.metrics.attachment import attachment
 
     every, plain = attachment(gold, found), attachment(gold, found, punctuation=False)
@@ -88,7 +88,7 @@ def tree_scores(gold: Any, found: Any) -> Scores:
 
 
 def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows") -> Scores:
-    """Accuracy, and precision, recall and F1 of each class with their means.
+    """Compute accuracy, and precision, recall and F1 of each class with their means.
 
     >>> class_scores(np.array([0, 0, 1]), np.array([0, 1, 1])).flat["macro_f1"]
     0.6666666666666666
@@ -124,7 +124,7 @@ def class_scores(gold: NDArray[Any], predicted: NDArray[Any], unit: str = "rows"
 
 
 def real_scores(gold: NDArray[Any], predicted: NDArray[Any]) -> Scores:
-    """R^2, and the root of the mean squared and the mean absolute error."""
+    """Compute R^2, the root mean squared error and the mean absolute error."""
     wrong = predicted - gold
     spread = float(((gold - gold.mean()) ** 2).sum())
     squares = float((wrong**2).sum())

@@ -1,4 +1,4 @@
-"""Sentences for the command: CoNLL columns, CoNLL-U, CRFsuite items; read with their labels, written with new ones."""
+"""Sentences for the command: CoNLL columns, CoNLL-U, CRFsuite items; read with labels, written with predicted ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spom.models.loading import decode
 
 @dataclass(frozen=True)
 class Tagged:
-    """Sentences `X` with labels `y`; `columns` are the names of the features' columns, `label` that of the labels.
+    """Sentences `X` with labels `y`; `columns` are the names of the feature columns, `label` that of the label column.
 
-    `at` is the place of the labels among all columns of the file.
+    `at` is the index of the label column among all columns of the file.
     """
 
     X: Any
@@ -37,7 +37,7 @@ class Tagged:
     at: int | None = None
 
     def summary(self) -> dict[str, Any]:
-        """What a model remembers of the files it was learnt from."""
+        """Return the description of the training files that the model stores."""
         columns = None if self.columns is None else list(self.columns)
         return {"format": self.format, "columns": columns, "label": self.label, "label_at": self.at}
 
@@ -48,10 +48,10 @@ class Tagged:
 def read_tagged(
     path: str, given: str | None, names: Sequence[str] | None, label: str | None, encoding: str = "utf-8"
 ) -> Tagged:
-    """A file to learn from or to be scored on.
+    """Read a file to learn from or to be scored on.
 
-    `names` are the names of the columns; of a CoNLL-U file, those that features are taken of (form, where they are left
-    out). `label` is the column of the labels, by name or number: the last one, or upos of CoNLL-U.
+    `names` are the names of the columns; for a CoNLL-U file, the columns that features are taken from (default: form).
+    `label` is the column of the labels, by name or number (default: the last one, or upos for CoNLL-U).
     """
     kind = format_of(path, given, SENTENCES)
     if kind == "items":
@@ -76,7 +76,7 @@ def read_tagged(
 
 
 def read_trees(path: str) -> Any:
-    """The sentences of a CoNLL-U file, at least one."""
+    """Read the sentences of a CoNLL-U file; a file without sentences is an error."""
     from spom.data.conllu import read_conllu
 
     bank = read_conllu(path)
@@ -86,19 +86,19 @@ def read_trees(path: str) -> Any:
 
 
 def label_set(y: Any) -> set[str]:
-    """The labels that occur in sentences."""
+    """Return the set of labels that occur in sentences."""
     if hasattr(y, "distinct"):
         return {str(label) for label in y.distinct(0)[1]}
     return {label for sentence in y for label in sentence}
 
 
 def _column(text: str) -> int | str:
-    """A column by its number or its name."""
+    """Return a column's number as an integer, or its name as it is."""
     return int(text) if text.lstrip("-").isdigit() else text
 
 
 def like_training(path: str, given: str | None, training: dict[str, Any], label: str | None = None) -> Tagged:
-    """A file with labels for a model that was learnt from files as `training` says."""
+    """Read a file with labels for a model that was learnt from files described by `training`."""
     kind = format_of(path, given, SENTENCES)
     _same_kind(kind, training, path)
     columns, encoding = training.get("columns"), training.get("encoding", "utf-8")
@@ -120,7 +120,7 @@ def like_training(path: str, given: str | None, training: dict[str, Any], label:
 def tag_blocks(
     path: str, given: str | None, training: dict[str, Any], classes: Sequence[str], only: bool
 ) -> Iterator[tuple[Any, Callable[[Ints], bytes]]]:
-    """(sentences, what turns their numbers of labels into bytes to write) for each block of a file, in order."""
+    """Yield (sentences, a function from their label codes to the bytes to write) for each block of a file, in order."""
     kind = format_of(path, given, SENTENCES)
     _same_kind(kind, training, path)
     blocks = {"items": _items, "conllu": _conllu, "conll": _conll}[kind](path, training, classes)
@@ -129,7 +129,7 @@ def tag_blocks(
 
 
 def _same_kind(kind: str, training: dict[str, Any], path: str) -> None:
-    """Features have names of their own in items; elsewhere templates make them."""
+    """Check that both files are items, or both not: items hold named features, elsewhere templates make them."""
     learnt = training.get("format")
     if learnt is not None and (learnt == "items") != (kind == "items"):
         raise DataError(f"the model was learnt from {learnt} files; this is {kind} (see --format)", path)
@@ -174,7 +174,7 @@ def _items(path: str, training: dict[str, Any], classes: Sequence[str]) -> Itera
 
 
 def wanted_columns(columns: Columns, training: dict[str, Any]) -> Columns:
-    """The columns that a model takes its features of, with the labels' column left out where it is there."""
+    """Return the columns that a model takes its features from, without the label column if there is one."""
     names = training.get("columns")
     if names is None or training.get("format") != "conll":
         return columns
@@ -193,7 +193,7 @@ def wanted_columns(columns: Columns, training: dict[str, Any]) -> Columns:
 
 
 def _given(columns: Columns, name: str) -> int:
-    """The place of a column that was named with --columns."""
+    """Return the index of a column that was named with --columns."""
     if name not in columns.names:
         found = ", ".join(columns.names)
         raise DataError(f"the model needs a column {name!r}; --columns names {found}", columns.source)
@@ -220,7 +220,7 @@ def _splicer(buffer: Any, begin: Ints, end: Ints, labels: Sequence[str]) -> Call
 
 
 def load_tagging(path: str | Path) -> TaggerParts:
-    """What a tagger needs to tag; `spom.load_model` gives the whole estimator."""
+    """Load the parts of a tagger that tagging needs; `spom.load_model` loads the whole estimator."""
     header, arrays = read_file(path)
     try:
         state = {name: decode(header.model["state"][name], arrays) for name in ("classes_", "kind")}
@@ -232,7 +232,7 @@ def load_tagging(path: str | Path) -> TaggerParts:
 
 
 def marginal_text(tagger: Any, X: Any) -> bytes:
-    """One token per line: its fields, the label with the highest marginal, and that marginal."""
+    """Format one token per line: its fields, the label with the highest marginal, and that marginal."""
     labels = [str(label) for label in tagger.classes_.tolist()]
     lines = []
     for fields, marginals in zip(_fields(X), tagger.predict_marginals(X), strict=True):
@@ -244,7 +244,7 @@ def marginal_text(tagger: Any, X: Any) -> bytes:
 
 
 def k_best_text(tagger: Any, X: Any, count: int) -> bytes:
-    """The `count` best sequences of each sentence, each below a line `# RANK SCORE`."""
+    """Format the `count` best sequences of each sentence, each below a line `# RANK SCORE`."""
     lines = []
     for fields, found in zip(_fields(X), tagger.predict_kbest(X, count), strict=True):
         for rank, (labels, score) in enumerate(found, 1):
@@ -255,5 +255,5 @@ def k_best_text(tagger: Any, X: Any, count: int) -> bytes:
 
 
 def _fields(X: Any) -> list[list[tuple[str, ...]]]:
-    """The columns of each token of each sentence; feature dicts and items have none that are worth repeating."""
+    """Return the columns of each token of each sentence; for feature dicts and items, no columns are repeated."""
     return list(X) if isinstance(X, Columns) else [[() for _ in sentence] for sentence in X]

@@ -15,7 +15,7 @@ PIECE = 1 << 22
 
 
 def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str], Iterator[bytes]]:
-    """As the parts of a file on this machine: pieces of it are predicted by the workers of a cluster, in order."""
+    """Return a function that yields the parts of a file in order, with pieces predicted by the workers of a cluster."""
     from spom.scale.cutting import pieces_of
     from spom.scale.executor import executor_for
     from spom.scale.fitting import team_for
@@ -31,7 +31,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
         runs = [run for run in pieces_of([source], count, SENTENCE) if run]
         if not runs:
             raise DataError("expected sentences, found none", source)
-        # Shards are recipes of any kind; here each is the pieces of a file, which `predict_piece` reads.
+        # Shards are recipes of any kind; here each recipe is a list of file pieces, which `predict_piece` reads.
         recipes: Any = runs
         with team_for(Shards(recipes), executor_for(asked["dask"], None, 60.0), "raise") as team:
             team.teach((make, {**asked, "dask": None, "jobs": 1}, model))
@@ -43,7 +43,7 @@ def predicted_on_dask(asked: Any, make: Callable[[Any], Any]) -> Callable[[str],
 
 
 def predict_piece(common: Any, state: Any, run: Any, index: int) -> bytes:
-    """What the command writes for one piece of a file; the model comes as the bytes of its file."""
+    """Return the command's output for one piece of a file; the model is sent as the bytes of its file."""
     from spom.scale.worker import CACHE, room
 
     make, asked, model = common.lesson

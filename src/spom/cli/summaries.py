@@ -1,4 +1,4 @@
-"""What `spom inspect` shows: gathered as plain values first, so that JSON, CSV and text show the same."""
+"""The output of `spom inspect`: plain values are gathered first, so that JSON, CSV and text show the same."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spom.core.container import Header
 from spom.core.registry import suggestion
 from spom.errors import Unsupported
 
-# The most blocks that are listed; a linear model may have millions.
+# The maximum number of blocks that are listed; a linear model may have millions.
 MOST_BLOCKS = 1000
-# What fits on a screen of 40 lines and 100 columns.
+# Numbers that fit on a screen of 40 lines and 100 columns.
 SCREEN_BLOCKS = 12
 SCREEN_LABELS = 16
 SCREEN_WIDTH = 100
@@ -26,7 +26,7 @@ _BAR = 30
 
 
 def from_header(header: Header) -> dict[str, Any]:
-    """The contents of the header."""
+    """Return the contents of the header as plain values."""
     arrays = {
         name: {"dtype": str(d), "shape": list(s), "bytes": b - a} for name, (d, s, a, b) in header.entries.items()
     }
@@ -44,7 +44,7 @@ def from_header(header: Header) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """A parameter of the header as a short text: an operator as its name with its parameters."""
+    """Shorten a parameter of the header: an operator becomes its name with its parameters."""
     if isinstance(value, dict) and "kind" in value:
         inner = ", ".join(f"{k}={_shown(v)}" for k, v in value["params"].items() if v is not None)
         return f"{value['name']}({inner})"
@@ -58,7 +58,7 @@ def _shown(value: Any) -> Any:
 
 
 def from_model(model: Any, top: int) -> dict[str, Any]:
-    """The contents of the weights."""
+    """Return a summary of the model's weights as plain values."""
     kinds = {"SequenceTagger": _tagger, "DependencyParser": _parser, "MKLClassifier": _kernels}
     kinds["Pipeline"] = _pipeline
     return kinds.get(type(model).__name__, _linear)(model, top)
@@ -70,7 +70,7 @@ def _kernels(model: Any, top: int) -> dict[str, Any]:
 
 
 def _named_blocks(model: Any) -> dict[str, Any]:
-    """The blocks of a model of structures, largest weight first."""
+    """Return the blocks of a structured model, largest weight first."""
     weights = model.block_weights_
     order = np.argsort(-weights, kind="stable").tolist()
     return {
@@ -102,7 +102,7 @@ def _tagger(model: Any, top: int) -> dict[str, Any]:
 
 
 def _strongest(model: Any, c: int, top: int) -> list[list[Any]]:
-    """The features with the largest weights for a label, then half as many with the most negative ones."""
+    """Return the features with the largest weights for a label, then half as many with the most negative ones."""
     weights = model.weights_[:, c]
     weights = weights.toarray().reshape(-1) if sparse.issparse(weights) else weights
     order = np.argsort(-weights, kind="stable")
@@ -120,7 +120,7 @@ def _parser(model: Any, top: int) -> dict[str, Any]:
 
 
 def _pipeline(model: Any, top: int) -> dict[str, Any]:
-    """The stages with their sizes, and what the parser kept."""
+    """Return the stages with their sizes, and the blocks that the parser kept."""
     tags, lemmas, split = model.tagger_, model.lemmatizer_, model.splitter_
     found: dict[str, Any] = {} if model.parser_ is None else _parser(model.parser_, top)
     stages = {
@@ -163,7 +163,7 @@ def _linear(model: Any, top: int) -> dict[str, Any]:
 
 
 def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
-    """The features with the largest weights, for each label (of two classes: for the second one)."""
+    """Return the features with the largest absolute weights for each label (for two classes, only for the second)."""
     from spom.cli.vectors import as_text
     from spom.estimators.explanation import dense_row
 
@@ -179,11 +179,11 @@ def _top(model: Any, coef: Any, top: int) -> dict[str, list[list[Any]]]:
     return found
 
 
-# --- showing ----------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------
 
 
 def print_csv(found: dict[str, Any]) -> None:
-    """The blocks, one per line."""
+    """Print the blocks as CSV, one per line."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["block", "weight"])
     for block in found.get("blocks", []):
@@ -192,7 +192,7 @@ def print_csv(found: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class View:
-    """How much of a model is shown: all features of one label, everything, or what fits on a screen."""
+    """The part of a model to show: all features of one label, everything, or as much as fits on a screen."""
 
     label: str | None = None
     every: bool = False
@@ -202,7 +202,7 @@ class View:
 
 
 def print_text(found: dict[str, Any], view: View) -> None:
-    """Show it to a person: through a pager where standard output is a terminal that is too short."""
+    """Print the summary, through a pager if standard output is a terminal that is too short."""
     import shutil
 
     text = "\n".join(_lines(found, view))
@@ -241,7 +241,7 @@ def _about(found: dict[str, Any], view: View) -> list[str]:
 
 
 def _wrapped(text: str, view: View) -> list[str]:
-    """A paragraph, indented, in lines of the screen's width."""
+    """Wrap a paragraph to the screen's width, indented."""
     return textwrap.wrap(text, view.width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
@@ -262,7 +262,7 @@ def _blocks(found: dict[str, Any], view: View) -> list[str]:
 
 
 def _top_features(found: dict[str, Any], view: View) -> list[str]:
-    """The features of each label: one line per label, or one per feature with --label and --all."""
+    """Format the features of each label: one line per label, or one per feature with --label and --all."""
     top = found.get("top", {})
     if view.label is not None and view.label not in top:
         raise Unsupported(f"there is no label {view.label!r} in this model; {suggestion(view.label, list(top))}")
@@ -294,7 +294,7 @@ def _bold(text: str, view: View) -> str:
 
 
 def bars(blocks: list[dict[str, Any]]) -> list[str]:
-    """A bar for each block, as long as its weight."""
+    """Format a bar for each block, with a length proportional to its weight."""
     if not blocks:
         return []
     width = min(40, max(len(block["name"]) for block in blocks))

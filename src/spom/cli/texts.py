@@ -10,12 +10,12 @@ from typing import Any
 from spom.cli.options import TEXTS, format_of
 from spom.errors import DataError
 
-# Characters of text, and sentences of words, that are read at a time.
+# The number of characters of text, and of sentences of words, that are read at a time.
 _BLOCK, _SENTENCES = 1 << 18, 1 << 12
 
 
 def predicted_text(model: Path, format: str | None, encoding: str, jobs: int) -> Callable[[str], Iterator[bytes]]:
-    """A function of a file: its sentences as CoNLL-U, block by block."""
+    """Return a function that yields the sentences of a file as CoNLL-U, block by block."""
     from spom.data.conllu import conllu_text, iter_conllu
     from spom.data.opening import not_empty
     from spom.models.loading import load_model
@@ -35,7 +35,7 @@ def predicted_text(model: Path, format: str | None, encoding: str, jobs: int) ->
 
 
 def text_blocks(source: str, encoding: str = "utf-8") -> Iterator[str]:
-    """The text of a file in blocks that end with a paragraph where they can, else with a line, a blank, or anywhere."""
+    """Yield the text of a file in blocks; `_cut` says where they end."""
     import codecs
 
     from spom.data.opening import opened
@@ -62,7 +62,7 @@ def text_blocks(source: str, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def _cut(text: str) -> int:
-    """Where a block may end: after its last paragraph, line or blank, if that leaves half of it, else at its end."""
+    """Return where a block ends: after the last paragraph, line, ". " or blank of its second half, else at its end."""
     half = len(text) // 2
     for end in ("\n\n", "\n", ". ", " "):
         found = text.rfind(end, half)
@@ -72,9 +72,9 @@ def _cut(text: str) -> int:
 
 
 def word_blocks(source: str) -> Iterator[Any]:
-    """Sentences of words, one word per line and a blank line after each sentence, as treebanks.
+    """Yield treebanks from a file of words, one per line, with a blank line after each sentence.
 
-    The text of a sentence is its words with blanks between them.
+    The text of a sentence is its words, joined by blanks.
     """
     from spom.data.conllu import parse_conllu
     from spom.data.opening import opened, text_lines
@@ -102,7 +102,7 @@ def word_blocks(source: str) -> Iterator[Any]:
 
 
 def _sentence(words: list[str], number: int) -> str:
-    """A sentence as CoNLL-U.
+    """Format a sentence as CoNLL-U.
 
     >>> _sentence(["Dogs", "bark"], 3).splitlines()[:3]
     ['# sent_id = 3', '# text = Dogs bark', '1\\tDogs\\t_\\t_\\t_\\t_\\t_\\t_\\t_\\t_']

@@ -1,4 +1,4 @@
-"""`spom train parser` and `spom train pipeline`: what is learnt from a treebank."""
+"""`spom train parser` and `spom train pipeline`: models learnt from a treebank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spom.errors import DataError, Unsupported
 if TYPE_CHECKING:
     from spom.cli.training import Run
 
-# Sentences of the dev data whose trees, gold and predicted, the record keeps.
+# The number of sentences of the dev data whose gold and predicted trees the record keeps.
 EXAMPLES = 8
 
 PARSING = {
@@ -37,7 +37,7 @@ SIZES = {
 def parser(o: dict[str, Any]) -> None:
     """Learn a dependency parser from a treebank in CoNLL-U, and which templates it needs.
 
-    Ctrl-C and SIGTERM stop after the epoch that is under way and keep the best model so far; --resume continues.
+    Ctrl-C and SIGTERM stop after the current epoch and keep the best model so far; --resume continues the run.
 
     \b
     Examples:
@@ -45,8 +45,8 @@ def parser(o: dict[str, Any]) -> None:
       spom train parser --train en-train.conllu.gz --model parser.spom --templates large --prune auto
       spom train parser --train en-train.conllu.gz --model parser.spom --projective --no-labels --epochs 4
 
-    Losses are mira (default), hinge, perceptron and log. There is no penalty unless one is asked for: --penalty
-    group-lasso switches off the templates that the treebank does not need, --penalty l1 single weights, with a strength
+    Losses are mira (default), hinge, perceptron and log. There is no penalty by default: --penalty group-lasso
+    switches off the templates that the treebank does not need, and --penalty l1 single weights, with a strength
     from its size.
     """
     from spom import DependencyParser
@@ -75,7 +75,7 @@ def pipeline(o: dict[str, Any]) -> None:
 
     Tokens and sentences, tags, lemmas and trees are learnt from one treebank, and written as one model. `spom predict`
     then takes raw text. --prune auto keeps the templates of tags, lemmas and trees that held-out sentences need (a
-    number or a share is the parser's); --size leaves small weights of all stages out.
+    number or a share applies to the parser only); --size drops small weights of all stages.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def pipeline(o: dict[str, Any]) -> None:
 
 
 def _read(run: Run) -> tuple[Any, Any]:
-    """The treebanks to learn from and to be scored on; None for one that was not named."""
+    """Read the treebanks to learn from and to be scored on; None for one that was not given."""
     from spom.cli.sentences import read_trees
 
     banks: dict[str, Any] = {"dev": None}
@@ -129,7 +129,7 @@ def _parameters(o: dict[str, Any]) -> dict[str, Any]:
 
 
 def _templates(text: str) -> Any:
-    """A set by its name, or the lines of a file."""
+    """Return the name of a set of templates, or the templates in a file, one per line."""
     path = Path(text)
     if not path.is_file():
         return text
@@ -141,7 +141,7 @@ def _templates(text: str) -> Any:
 
 
 def examples(gold: Any, found: Any) -> list[dict[str, Any]]:
-    """A few sentences that are neither very short nor very long, with both trees."""
+    """Return a few sentences that are neither very short nor very long, with gold and predicted trees."""
     from dataclasses import asdict
 
     import numpy as np

@@ -26,11 +26,11 @@ def tagger(o: dict[str, Any]) -> None:
     """Learn a tagger of sentences, and which templates it needs.
 
     Files are CoNLL columns (one token per line, a blank line after each sentence, the label in the last column; CRF++
-    has the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a ready set
+    uses the same), CoNLL-U (the label is upos) or CRFsuite items (label TAB feature TAB ...). Templates are a named set
     (chunking, pos, entities, tags), a template file of CRF++, or a file with one template per line, such as
-    w[-1]|w[0] or w.suffix3[0]; without --templates they follow from labels and columns, and are named at the end.
-    The model goes to M, what was used and how the run went to M.run.json. Ctrl-C and SIGTERM stop after the epoch
-    that is under way and keep the best model so far; --resume continues.
+    w[-1]|w[0] or w.suffix3[0]; without --templates they are chosen by labels and columns, and printed at the end.
+    The model is written to M, and the settings and the history of the run to M.run.json. Ctrl-C and SIGTERM stop after
+    the current epoch and keep the best model so far; --resume continues the run.
 
     \b
     Examples:

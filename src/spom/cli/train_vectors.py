@@ -1,4 +1,4 @@
-"""`spom train classifier` and `spom train regressor`: what is learnt from vectors."""
+"""`spom train classifier` and `spom train regressor`: models learnt from vectors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from spom.errors import DataError, Unsupported
 if TYPE_CHECKING:
     from spom.cli.vectors import Layout, Vectors
 
-# The most blocks whose names and weights the record of a run holds.
+# The maximum number of blocks whose names and weights the record of a run holds.
 MANY_BLOCKS = 2000
-# The columns of a history of batch solvers, and what the record of a run calls them.
+# The columns of a history of batch solvers, and their names in the record of a run.
 _BATCH = {"k": "epoch", "objective": "objective", "loss": "loss", "nnz": "nonzeros", "seconds": "seconds"}
 
 TABLES = {
@@ -80,11 +80,11 @@ TABLES = {
 def classifier(o: dict[str, Any]) -> None:
     """Learn a classifier of vectors, and which features it needs.
 
-    Files are svmlight (label index:value ...), CSV or Parquet. If the first line of a CSV file has no names of columns,
+    Files are svmlight (label index:value ...), CSV or Parquet. If the first line of a CSV file has no column names,
     they are called 1, 2, ... Columns of a table may be numbers, categories (one feature per value) or texts (one
-    feature per word), and values may be missing. The model goes to M, and what was used and how the run went to
-    M.run.json, which `spom report` turns into a page. Ctrl-C and SIGTERM stop after the pass that is under way and keep
-    the best model so far; --resume continues.
+    feature per word), and values may be missing. The model is written to M, and the settings and the history of the
+    run to M.run.json, which `spom report` turns into a page. Ctrl-C and SIGTERM stop after the current pass and keep
+    the best model so far; --resume continues the run.
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def regressor(o: dict[str, Any]) -> None:
 
 
 def _train(task: str, o: dict[str, Any]) -> None:
-    """Read, learn, score, write."""
+    """Read the data, learn and score a model, and write it."""
     import numpy as np
 
     from spom.cli.scores import Scores, check_labels, vector_scores
@@ -134,7 +134,7 @@ def _train(task: str, o: dict[str, Any]) -> None:
                 check_labels(found, known, f"those of {data.path}", dev.path)
         if online:
             run.live.total = o["epochs"] or model.epochs
-            # The objective of a stream would be one of each block alone.
+            # The objective of a stream would be that of each block alone.
             run.live.objective = data.X is not None
             model.set_params(callbacks=[run.live])
             held = None if dev is None else (dev.X, dev.y)
@@ -153,11 +153,11 @@ def _train(task: str, o: dict[str, Any]) -> None:
         run.finish(model, training, scores.flat, confusion=scores.confusion)
 
 
-# --- before -----------------------------------------------------------------------------------------
+# --- before training --------------------------------------------------------------------------------
 
 
 def _layout(o: dict[str, Any]) -> Layout:
-    """How the files are to be read, from the options."""
+    """Return the layout of the files, from the options."""
     from spom.cli.vectors import Layout
     from spom.data.tables import CsvForm
 
@@ -185,7 +185,7 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
         data = Vectors(None, None, None, _streamed(o["train"], layout), found, o["train"])
     else:
         data = read_vectors(o["train"], layout, real)
-        if o["header"] is None and not data.layout.form.header and not o["quiet"]:
+        if o["header"] is None and data.layout.form.header is False and not o["quiet"]:
             what = "line 1 looks like data, so columns are called 1, 2, ...; give --header if it has their names"
             print(f"spom: {data.path}: {what}", file=sys.stderr)
         classes = 0 if real else len(np.unique(data.y))
@@ -198,14 +198,14 @@ def _read(o: dict[str, Any], real: bool) -> tuple[Vectors, Vectors | None]:
 
 
 def _file(data: Vectors) -> Any:
-    """The file of a stream."""
+    """Return the file of a stream."""
     from spom.data.svmlight import SvmlightFile
 
     return SvmlightFile(data.path, zero_based=bool(data.layout.zero_based))
 
 
 def _streamed(path: str, layout: Layout) -> Layout:
-    """The layout of a file that is read in blocks; the first block says whether indices start at 0."""
+    """Return the layout of a file that is read in blocks; the first block tells whether indices start at 0."""
     from spom.data.svmlight import STARTS_AT_ZERO, read_svmlight
 
     if layout.zero_based is not None:
@@ -220,7 +220,7 @@ def _streamed(path: str, layout: Layout) -> Layout:
 
 
 def _read_dev(o: dict[str, Any], data: Vectors, real: bool) -> Vectors:
-    """The held-out file, with the columns and the width of the training file."""
+    """Read the held-out file, with the columns and the width of the training file."""
     from spom.cli.vectors import read_vectors
 
     width = _file(data).n_features if data.X is None else data.X.shape[1]
@@ -229,7 +229,7 @@ def _read_dev(o: dict[str, Any], data: Vectors, real: bool) -> Vectors:
 
 
 def _estimator(task: str, o: dict[str, Any]) -> Any:
-    """The estimator with all its parameters, checked before anything is read."""
+    """Create the estimator with all its parameters, checked before any data are read."""
     import spom
     from spom.penalties import L1
 
@@ -253,7 +253,7 @@ def _estimator(task: str, o: dict[str, Any]) -> Any:
 
 
 def block_names(model: Any, which: Iterable[int] | None = None) -> list[str]:
-    """The names of a linear model's blocks, or of some: its features, or those of its groups joined."""
+    """Return the names of all or some blocks of a linear model: its features, or the joined features of its groups."""
     blocks = model.blocks_
     names, found = getattr(model, "feature_names_in_", None), []
     for m in range(len(blocks)) if which is None else which:

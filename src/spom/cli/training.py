@@ -1,4 +1,4 @@
-"""A training run of the command: the signals that stop it, its live table, the fit, the record, the summary."""
+"""A training run of the command: signals that stop it, its live table, the fit, the record and the summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(SystemExit):
-    """A signal ends the command; the exit status is 128 and its number, as shells have it."""
+    """The exception of a signal that ends the command; the exit status is 128 + its number, as in shells."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -32,7 +32,7 @@ class Stopped(SystemExit):
 
 
 def end_on_sigterm() -> None:
-    """Let SIGTERM end the command by an exception, so that no temporary file is left."""
+    """Make SIGTERM raise an exception, so that no temporary file is left behind."""
 
     def ends(number: int, frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -42,7 +42,7 @@ def end_on_sigterm() -> None:
 
 
 class Stopping:
-    """Around a training run: a first signal waits for the epoch under way, a second one ends the command at once.
+    """Signal handling of a run: a first signal stops it after the current epoch, a second one ends the command at once.
 
     Until `held` is set, while files are read, the first signal ends the command at once too.
     """
@@ -53,7 +53,7 @@ class Stopping:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        # Handlers of signals can be set in the main thread only; other threads leave them alone.
+        # Python allows signal handlers to be set in the main thread only.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._called) for number in SIGNALS}
         return self
@@ -71,7 +71,7 @@ class Stopping:
 
     @property
     def name(self) -> str:
-        """The signal that came."""
+        """The name of the signal that arrived, or an empty string."""
         return "" if self.number is None else signal.Signals(self.number).name
 
     @property
@@ -82,7 +82,7 @@ class Stopping:
 
 # --- the live table ------------------------------------------------------------------------------------------
 
-# What a row shows: the key of the history's entry, the heading, how the number is written.
+# The columns of a row: the key of the history's entry, the heading, the number format.
 COLUMNS = (
     ("epoch", "epoch", "{:d}"),
     ("objective", "objective", "{:.5g}"),
@@ -96,7 +96,7 @@ _SHOWN = 20
 
 
 class Live:
-    """A callback for a run: shows each epoch as it comes, and asks to stop after a signal.
+    """A callback for a run: shows each epoch when it ends, and asks to stop after a signal.
 
     `objective` asks linear models for the objective of each epoch.
     """
@@ -145,14 +145,14 @@ class Live:
     # --- the callback ------------------------------------------------------------------------------------
 
     def on_epoch(self, info: dict[str, Any]) -> bool:
-        """Show an entry of the history; True asks the run to stop."""
+        """Show an entry of the history; return True to stop the run."""
         self.rows.append(info)
         if self._live is not None:
             self._live.update(self._table())
         return self.interrupted
 
     def on_problem(self, text: str) -> None:
-        """Say what failed and did not end the run."""
+        """Print a failure that does not end the run."""
         print(f"spom: {text}", file=self.stream)
 
     def _table(self) -> Any:
@@ -161,7 +161,7 @@ class Live:
 
         used = [c for c in COLUMNS if c[0] == "epoch" or any(_known(row, c[0]) for row in self.rows)]
         if all(row.get("objective") == row.get("loss") for row in self.rows):
-            # Without a penalty they are the same.
+            # Without a penalty the objective equals the loss.
             used = [c for c in used if c[0] != "objective"]
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         staged = any(stage_of(row) for row in self.rows)
@@ -182,7 +182,7 @@ class Live:
         return table
 
     def _stage(self, i: int) -> str:
-        """The stage of row i, where it begins."""
+        """Return the stage of row i if it begins there or is the first row shown, else an empty string."""
         name = stage_of(self.rows[i])
         return name if i == 0 or stage_of(self.rows[i - 1]) != name or i == len(self.rows) - _SHOWN else ""
 
@@ -200,7 +200,7 @@ def _known(row: dict[str, Any], key: str) -> bool:
 
 # --- the run -------------------------------------------------------------------------------------------------
 
-# Shards where --dask is given without --shards.
+# The number of shards if --dask is given without --shards.
 SHARDS = 8
 _NOT_OPTIONS = ("train", "dev", "model", "json", "quiet", "config", "debug", "dask", "keep_checkpoint")
 _HISTORY = (
@@ -212,8 +212,8 @@ _HISTORY = (
 class Run:
     """One training run, from the options to the model and `M.run.json` (see `spom.models.run`).
 
-    Inside of it, the first signal waits for the epoch under way. `live` is the callback of the estimator. The state is
-    written to `--checkpoint`; without it to M.checkpoint, and only where the run is stopped before its end.
+    Inside the context, the first signal stops after the current epoch. `live` is the callback of the estimator. The
+    state is written to `--checkpoint`; without it to M.checkpoint, and only if the run is stopped before its end.
     """
 
     def __init__(self, task: str, options: dict[str, Any], unit: str = "per second", shards: bool = True) -> None:
@@ -241,7 +241,7 @@ class Run:
             raise typer.Exit(self.live.stopping.status)
 
     def _checkpoint(self) -> dict[str, Any]:
-        """What `fit` takes for `--checkpoint`, `--checkpoint-every` and `--resume`."""
+        """Return the arguments of `fit` for `--checkpoint`, `--checkpoint-every` and `--resume`."""
         from spom.models.run import run_path
 
         own, every = self.options["checkpoint"] is None, self.options["checkpoint_every"]
@@ -251,16 +251,16 @@ class Run:
         for file in (self.model, run_path(self.model), path):
             check_writable(file)
             remove_stale(file)
-        # At the end a checkpoint would be removed at once, unless it is to be kept.
+        # A checkpoint at the end would be removed at once, unless --keep-checkpoint is given.
         often = "stop" if own else every if self.options["keep_checkpoint"] else f"{every} or stop"
         return {"checkpoint": path, "checkpoint_every": often, "resume": bool(self.options["resume"])}
 
     def data(self, part: str, path: str, kind: str, **counts: Any) -> None:
-        """Note a file that was read."""
+        """Record a file that was read."""
         self.record["data"][part] = {"path": path, "format": kind, **{k: v for k, v in counts.items() if v is not None}}
 
     def fit(self, estimator: Any, X: Any, y: Any, dev: Any) -> None:
-        """Fit an estimator, from shards where they are asked for; the model does not depend on --jobs and --dask."""
+        """Fit an estimator, from shards if requested; the model does not depend on --jobs and --dask."""
         o, data = self.options, (X,) if y is None else (X, y)
         with self.live:
             if o["shards"] is None and o["dask"] is None:
@@ -277,12 +277,12 @@ class Run:
         self.stopped = "interrupted" if self.live.interrupted else "converged" if estimator.converged_ else "end"
 
     def learnt(self, entries: list[dict[str, Any]], **blocks: Any) -> None:
-        """Keep the history and, unless they are too many, the names of `blocks` and their weights (`block_weights`)."""
+        """Record the history and, unless too many, the names of `blocks` and their weights (`block_weights`)."""
         self.record["history"] = [{k: v for k, v in entry.items() if k in _HISTORY} for entry in entries]
         self.record.update(blocks)
 
     def finish(self, model: Any, training: dict[str, Any], result: dict[str, Any], **more: Any) -> None:
-        """Write the model and the record, print a summary, and remove the checkpoint or print how to continue."""
+        """Write the model and the record, print a summary, and remove the checkpoint or print how to resume."""
         from spom.models.loading import save_model
         from spom.models.run import run_path, write_run
 
@@ -335,7 +335,7 @@ class Run:
 
 
 def summary(result: dict[str, Any], record: dict[str, Any]) -> str:
-    """What came out, in a few words."""
+    """Summarise the result in a few words."""
     parts: list[str] = []
     for key, name in (("f1", "F1"), ("las", "LAS"), ("uas", "UAS"), ("accuracy", "accuracy"), ("r2", "R2")):
         if key in result and len(parts) < 2:
@@ -348,7 +348,7 @@ def summary(result: dict[str, Any], record: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-# What the stages of a parser do.
+# Descriptions of the stages of a parser.
 STAGES = {
     "arcs": "heads of words",
     "second stage": "heads again, with the first trees as features",
@@ -359,12 +359,12 @@ STAGES = {
 
 
 def stage_of(entry: dict[str, Any]) -> str:
-    """The stage of an epoch; empty where a run has one only."""
+    """Return the stage of an epoch, or an empty string if the run has only one."""
     return str(entry.get("stage") or "")
 
 
 def in_stages(history: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """(stage, its epochs), in their order; a count that starts again is another stage.
+    """Return a list of (stage, its epochs), in order; a restarted epoch count begins another stage.
 
     >>> [(name, len(epochs)) for name, epochs in in_stages([{"epoch": 1}, {"epoch": 2}, {"epoch": 1}])]
     [('', 2), ('', 1)]
@@ -379,7 +379,7 @@ def in_stages(history: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[st
 
 
 def kept_epochs(history: Sequence[dict[str, Any]], stopped: str) -> list[str]:
-    """One line per stage that was scored on development data: which epoch was kept, and whether it ended early.
+    """Return one line per stage: the epoch kept by the score on development data, or how many there were.
 
     >>> kept_epochs([{"epoch": 1, "dev": 0.5}, {"epoch": 2, "dev": 0.75}, {"epoch": 3, "dev": 0.7}], "converged")
     ['epoch 2 of 3 kept (dev 0.7500): no better score after it, so training stopped early']
@@ -401,7 +401,7 @@ def kept_epochs(history: Sequence[dict[str, Any]], stopped: str) -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """A time as people read it.
+    """Format a time for people.
 
     >>> clock(5.2), clock(75), clock(7300)
     ('5 s', '1:15', '2:01:40')
@@ -414,7 +414,7 @@ def clock(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people read them.
+    """Format a number of bytes for people.
 
     >>> size(512), size(61_000), size(5_000_000)
     ('512 bytes', '61 kB', '5.0 MB')
@@ -425,7 +425,7 @@ def size(count: int) -> str:
 
 
 def costs(report: list[dict[str, Any]]) -> str:
-    """What the phases of a fit to shards took, in all.
+    """Format the total costs of the phases of a fit to shards.
 
     >>> costs([{"compute": 2.0, "waited": 1.25, "transfer": 0.5, "bytes": 61_000}])
     '1 phase, 2.0 s of computing on workers, 1.2 s of waiting for them, 0.5 s and 61 kB of transfer'

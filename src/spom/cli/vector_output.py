@@ -19,7 +19,7 @@ from spom.errors import Unsupported
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a model says of a block: its predictions as text and, where they were asked for, a probability per class."""
+    """The predictions of a model for a block, as text, and if requested a probability per class."""
 
     block: Table | Lines
     values: list[str]
@@ -52,7 +52,7 @@ def predicted_by(estimator: Any, X: Any, block: Table | Lines, probabilities: bo
 def write_predicted(parts: Iterator[Predicted], output: str, only: bool, header: bool = True) -> None:
     """Write the input with its predictions, or the predictions alone; a file that ends in .parquet is Parquet.
 
-    Without `header` the names of the columns are left out, as in the file that was read.
+    Without `header` the names of the columns are omitted, as in the input file.
     """
     if output.lower().endswith((".parquet", ".pq")):
         _write_parquet(parts, output, only)
@@ -82,7 +82,7 @@ def _cells(table: Table) -> dict[str, list[Any]]:
 
 
 def _svmlight(part: Predicted, block: Lines) -> bytes:
-    """The prediction takes the place of the label; comments and blank lines stay. Probabilities go into a comment."""
+    """Replace labels by predictions, with probabilities in a comment; comments and blank lines are kept."""
     lines = list(block.lines)
     for k, (i, label) in enumerate(zip(block.rows, part.values, strict=True)):
         words = lines[i].split(None, 1)

@@ -24,11 +24,11 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file of vectors is read, and what a model that was learnt from such files expects.
+    """The layout of a file of vectors: how it is read, or what a model that was learnt from such files expects.
 
-    `target` is the column of a table to predict (the last one, where it is left out), `ignore` and `features` leave
-    columns out or name the ones to take, `kinds` says which are numbers, categories or texts. `zero_based` is whether
-    the indices of svmlight start at 0; None finds out. A fitted model knows `columns` (or plain `names`) and `width`.
+    `target` is the column of a table to predict (default: the last one), `ignore` and `features` are the columns to
+    leave out or to use, and `kinds` tells which are numbers, categories or texts. `zero_based` is whether svmlight
+    indices start at 0; None detects it. A fitted model knows `columns` (or plain `names`) and `width`.
     """
 
     format: str | None = None
@@ -44,15 +44,15 @@ class Layout:
 
     @property
     def automatic(self) -> bool:
-        """Whether nothing was asked for besides the target."""
+        """Whether no option besides the target was given."""
         return not (self.ignore or self.features or self.kinds) and self.form in (PLAIN_CSV, CsvForm(None))
 
     def remembered(self) -> dict[str, Any]:
-        """What a model file keeps, so that later files are read as the one it was learnt from."""
+        """Return the part that a model file stores, so that later files are read as the training file was."""
         found: dict[str, Any] = {"target": self.target}
         if self.columns is not None:
             found["table"] = self.columns.as_dict()
-        if self.form != PLAIN_CSV:
+        if self.form.header is not None and self.form != PLAIN_CSV:
             found["csv"] = {"header": self.form.header, "encoding": self.form.encoding}
         if self.zero_based:
             found["zero_based"] = True
@@ -62,9 +62,9 @@ class Layout:
     def of_model(
         cls, estimator: Any, training: Mapping[str, Any], format: str | None = None, encoding: str = "utf-8"
     ) -> Self:
-        """The layout that a fitted model expects; `training` is what its file says of the files it was learnt from.
+        """Return the layout that a fitted model expects; `training` is the training summary in its file.
 
-        Another `encoding` than utf-8 goes before that of those files.
+        An `encoding` other than utf-8 overrides that of the training files.
         """
         columns = None if "table" not in training else TableFeatures.from_dict(training["table"])
         names = getattr(estimator, "feature_names_in_", None)
@@ -87,7 +87,7 @@ class Layout:
         return self.columns is not None or self.names is not None
 
     def check_format(self, path: str) -> str:
-        """The format of a file for a fitted model, or an error where the model was learnt from another kind of file."""
+        """Return the format of a file for a fitted model; raise an error if it was learnt from another kind of file."""
         found = format_of(path, self.format, VECTORS)
         if self.wants_table != (found == "svmlight"):
             return found
@@ -99,7 +99,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Rows X with targets y, the names of the features (None for svmlight), and the layout the file really had."""
+    """Rows X with targets y, the names of the features (None for svmlight), and the layout detected in the file."""
 
     X: Any
     y: Any
@@ -113,7 +113,7 @@ class Vectors:
 
 
 def read_vectors(path: str, layout: Layout, real: bool) -> Vectors:
-    """Read a file to learn from, or to be scored on; `real` targets are numbers, others labels."""
+    """Read a file to learn from or to be scored on; targets are numbers if `real`, else labels."""
     found = format_of(path, layout.format, VECTORS)
     if found == "svmlight":
         X, y, zero = _read_svmlight(path, layout)
@@ -137,7 +137,7 @@ def read_vectors(path: str, layout: Layout, real: bool) -> Vectors:
 
 
 def _features(tables: list[Table], layout: Layout) -> tuple[Any, tuple[str, ...], Layout]:
-    """The matrix, the names of its columns, and the layout with what was learnt of the table."""
+    """Return the matrix, the names of its columns, and the layout with the columns learnt from the table."""
     if layout.names is not None:
         return np.concatenate([table.numbers(layout.names) for table in tables]), layout.names, layout
     columns = layout.columns
@@ -151,7 +151,7 @@ def _features(tables: list[Table], layout: Layout) -> tuple[Any, tuple[str, ...]
 
 
 def _chosen(table: Table, layout: Layout) -> tuple[str, ...]:
-    """The columns to take as features."""
+    """Return the columns to use as features."""
     for name in (*layout.ignore, *layout.features, *layout.kinds):
         table.has(name)
     offered = layout.features or table.names
@@ -169,7 +169,7 @@ def _targets(tables: list[Table], target: str, real: bool) -> Any:
 
 
 def _numbers(texts: list[str]) -> Any:
-    """Finite numbers, or None where one is none: reading line by line will say where."""
+    """Return finite numbers, or None if one is not a finite number: reading line by line then reports where."""
     try:
         found = np.array([float(text) for text in texts])
     except ValueError:
@@ -178,7 +178,7 @@ def _numbers(texts: list[str]) -> Any:
 
 
 def _read_svmlight(path: str, layout: Layout) -> tuple[Any, Any, bool]:
-    """(X, y, whether indices start at 0); with `zero_based=None` a file that has an index 0 starts there."""
+    """Return (X, y, whether indices start at 0); with `zero_based=None` an index 0 in the file decides."""
     if layout.zero_based is None and path != "-":
         try:
             return _read_svmlight(path, replace(layout, zero_based=False))
@@ -194,7 +194,7 @@ def _read_svmlight(path: str, layout: Layout) -> tuple[Any, Any, bool]:
 
 
 def fitted(X: Any, width: int) -> Any:
-    """X with `width` columns: features that a model does not know have no weight, and are left out."""
+    """Return X with `width` columns: features unknown to the model have no weight, and are dropped."""
     if X.shape[1] > width:
         return X[:, :width]
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width)) if X.shape[1] < width else X
@@ -212,7 +212,7 @@ class Lines:
 
 
 def blocks_to_predict(path: str, layout: Layout) -> Iterator[tuple[Any, Table | Lines]]:
-    """(X, the block as it is in the file) for each block of a file, in order."""
+    """Yield (X, the block as it is in the file) for each block of a file, in order."""
     found = layout.check_format(path)
     if found == "svmlight":
         yield from _svmlight_blocks(path, layout)
@@ -247,7 +247,7 @@ def _parsed_lines(piece: bytes, name: str, before: int, layout: Layout) -> Any:
 
 
 def as_text(values: NDArray[Any]) -> list[str]:
-    """Predictions as they are written: labels that are whole numbers without a point, numbers with all their digits.
+    """Return predictions as text: whole numbers without a decimal point, other numbers with all their digits.
 
     >>> as_text(np.array([1.0, -1.0, 0.25])), as_text(np.array(["a"]))
     (['1', '-1', '0.25'], ['a'])

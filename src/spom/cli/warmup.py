@@ -1,4 +1,4 @@
-"""`spom warmup`: compile ahead of time what the first run would compile; `compiling` tells who waits for it."""
+"""`spom warmup`: compile ahead of time what the first run would compile. `compiling` prints a note during a wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOBS = typer.Argument(
 
 
 def warmup(jobs: list[str] = JOBS) -> None:
-    """Compile the kernels of some jobs, or of all, on every core. What is there already is left alone.
+    """Compile the kernels of some jobs, or of all, on all cores. Kernels that are already compiled are skipped.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ TEXT = "(loading compiled code; the first time it is made, which takes up to a m
 
 @contextmanager
 def compiling(after: float = 2.0) -> Iterator[None]:
-    """Print a line to standard error when the block takes longer than `after` seconds."""
+    """Print a line to standard error if the block takes longer than `after` seconds."""
     timer = threading.Timer(after, lambda: print(TEXT, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""The one way in which arrays come in: float64, C-ordered, finite, in range, or an error that says where not."""
+"""Validation of input arrays: float64, C-ordered, finite and in range, or an error that names the offending entry."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 Array = NDArray[Any]
-# What states, checkpoints and model files hold.
+# The contents of states, checkpoints and model files.
 Arrays = dict[str, Array]
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether x is a sparse matrix or array of scipy; `scipy.sparse`, a tenth of a second, is not loaded to find out.
+    """Tell whether x is a scipy sparse matrix or array, without importing `scipy.sparse` (a tenth of a second).
 
     >>> is_sparse(np.eye(2))
     False
@@ -33,7 +33,7 @@ def is_sparse(x: Any) -> bool:
 
 @kernel("boolean(float64[::1])", fastmath={"reassoc"})
 def all_finite(w: Floats) -> bool:
-    """Whether no entry is NaN or infinite: 0 * x is NaN for just those."""
+    """Tell whether no entry is NaN or infinite: 0 * x is NaN for exactly those."""
     s = 0.0
     for i in range(w.size):
         s += w[i] * 0.0
@@ -41,8 +41,8 @@ def all_finite(w: Floats) -> bool:
 
 
 def as_floats(w: ArrayLike, name: str = "w") -> Floats:
-    """`w` as a float64 C-ordered vector or matrix: itself where it is one already, else a copy."""
-    # The compiled kernels take writable arrays only, so that a read-only one is copied too.
+    """Return `w` as a C-ordered float64 vector or matrix: `w` itself if it is one already, else a copy."""
+    # Compiled kernels take writable arrays only, so a read-only array is copied too.
     if type(w) is np.ndarray and w.dtype == np.float64 and w.flags.c_contiguous and w.flags.writeable:
         a = w
     else:
@@ -59,7 +59,7 @@ def as_floats(w: ArrayLike, name: str = "w") -> Floats:
 
 
 def check_finite(a: Floats, name: str = "w") -> Floats:
-    """`a` itself, or a `DataError` that names the first entry that is NaN or infinite."""
+    """Return `a` itself, or raise a `DataError` that names the first entry that is NaN or infinite."""
     flat = a if a.ndim == 1 else a.reshape(-1)
     if not all_finite(flat):
         at = int(np.flatnonzero(~np.isfinite(flat))[0])
@@ -69,12 +69,12 @@ def check_finite(a: Floats, name: str = "w") -> Floats:
 
 
 def as_finite(w: ArrayLike, name: str = "w") -> Floats:
-    """`w` as finite floats: `as_floats`, then `check_finite`."""
+    """Return `w` as finite floats: `as_floats`, then `check_finite`."""
     return check_finite(as_floats(w, name), name)
 
 
 def output_like(a: Floats, out: Floats | None) -> Floats:
-    """A place for a result shaped as `a`: a new array, or `out` once it is known to fit."""
+    """Return an array for a result of the shape of `a`: a new one, or `out` after checking that it fits."""
     if out is None:
         return np.empty_like(a)
     fits = isinstance(out, np.ndarray) and out.dtype == np.float64 and out.flags.c_contiguous
@@ -84,14 +84,14 @@ def output_like(a: Floats, out: Floats | None) -> Floats:
 
 
 def read_only(a: NDArray[Any]) -> Any:
-    """A C-ordered view that cannot be written to: what a bundle holds where the user's array may be one."""
+    """Return a C-ordered read-only view, for bundle fields that may hold a read-only array of the user."""
     view = np.ascontiguousarray(a).view()
     view.flags.writeable = False
     return view
 
 
 def aligned_singles(size: int) -> NDArray[np.float32]:
-    """Zeros that begin at a cache line, 64 bytes: a row of 16 then is one line and not two.
+    """Return float32 zeros aligned to a cache line of 64 bytes: a row of 16 then takes one line, not two.
 
     >>> aligned_singles(5).ctypes.data % 64
     0
@@ -102,7 +102,7 @@ def aligned_singles(size: int) -> NDArray[np.float32]:
 
 
 def offsets_of(sizes: Any) -> Ints:
-    """Where parts of these sizes begin, one after another, and where the last one ends.
+    """Return the offsets at which consecutive parts of these sizes begin, and the end of the last part.
 
     >>> offsets_of([2, 3])
     array([0, 2, 5])
@@ -111,7 +111,7 @@ def offsets_of(sizes: Any) -> Ints:
 
 
 def under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The arrays whose names start with a prefix, without it.
+    """Return the arrays whose names start with a prefix, with the prefix removed.
 
     >>> under({"a.x": 1, "a.y": 2, "b.x": 3}, "a.")
     {'x': 1, 'y': 2}
@@ -120,7 +120,7 @@ def under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def check_positive(value: Any, name: str, *, zero: bool = True) -> float:
-    """`value` as a finite float that is >= 0 (or > 0), else a `ValueError` that names it."""
+    """Return `value` as a finite float that is >= 0 (or > 0), else raise a `ValueError` that names it."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -131,20 +131,20 @@ def check_positive(value: Any, name: str, *, zero: bool = True) -> float:
 
 
 def check_radius(radius: float) -> float:
-    """A radius above zero; infinity is no ball."""
+    """Return a radius, checked to be above zero; infinity is allowed and means no ball."""
     return np.inf if radius == np.inf else check_positive(radius, "radius", zero=False)
 
 
 # --- arrays from outside --------------------------------------------------------------------------------------
 #
-# Compiled loops do not check their indices, so that a wrong one reads or writes memory that is not theirs.
+# Compiled loops do not check their indices. A wrong index reads or writes out of bounds.
 
 
 def checked_csr(X: Any, name: str = "X") -> Any:
-    """A sparse matrix as CSR, where every index is that of a row and column it has; else a `DataError` that names one.
+    """Return a sparse matrix as CSR, or raise a `DataError` that names an index out of bounds.
 
-    It costs one pass over the indices. Whatever uses a sparse matrix of a caller asks here first: scipy checks when a
-    matrix is made, and not when its arrays are written to later.
+    It costs one pass over the indices. Call it before any use of a caller's sparse matrix: scipy checks a matrix when
+    it is created, but not when its arrays are written to later.
 
     >>> from scipy.sparse import csr_matrix
     >>> X = csr_matrix([[1.0, 0.0], [0.0, 2.0]])
@@ -168,13 +168,13 @@ def checked_csr(X: Any, name: str = "X") -> Any:
 
 
 def check_csc(X: Any) -> Any:
-    """A CSC matrix itself, where every index is that of a row and column it has; else a `DataError`."""
+    """Return a CSC matrix itself, or raise a `DataError` if an index is out of bounds."""
     _check_compressed(X, "X")
     return X
 
 
 def check_csr_arrays(parts: tuple[Array, Array, Array], shape: tuple[int, int], name: str) -> Any:
-    """(data, indices, indptr) of a file as a CSR matrix of this shape, or a `ModelFileError`."""
+    """Return (data, indices, indptr) of a file as a CSR matrix of this shape, or raise a `ModelFileError`."""
     data, indices, indptr = parts
     try:
         if data.ndim != 1 or data.dtype.kind != "f" or indices.dtype.kind != "i" or indices.shape != data.shape:
@@ -223,7 +223,7 @@ def _check_indices(indices: Array, limit: int, what: str, of: str) -> None:
 
 
 def _within(indices: Array, limit: int) -> bool:
-    """Whether all are from 0 to `limit` - 1, in one pass: as unsigned numbers, negative ones are the largest."""
+    """Tell whether all indices are from 0 to `limit` - 1, in one pass: read as unsigned, negative ones are large."""
     if indices.size == 0:
         return True
     unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}")) if indices.dtype.kind == "i" else indices
@@ -231,9 +231,9 @@ def _within(indices: Array, limit: int) -> bool:
 
 
 def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = "") -> dict[str, Array]:
-    """The arrays of `given` that `like` has, where they are of the same shapes and dtypes, and finite.
+    """Return the arrays of `given` that `like` names, checked to be finite and of the same shapes and dtypes.
 
-    `like` are the arrays of a solver before its first round. Arrays of a saved state pass here.
+    `given` are the arrays of a saved state, `like` those of a solver before its first round.
 
     >>> check_restored({"w": np.zeros(3), "more": np.ones(1)}, {"w": np.zeros(3)})
     {'w': array([0., 0., 0.])}
@@ -247,18 +247,18 @@ def check_restored(given: dict[str, Array], like: dict[str, Array], todo: str = 
         if array.dtype.kind == "f":
             _check_numbers(name, np.isfinite(array))
         if name == "epoch" and int(array) < 0:
-            # A run would make passes until it has caught up.
+            # A run would make that many extra passes.
             raise ModelFileError(f"the saved state has made {int(array)} epochs: it is damaged")
         found[name] = array
     return found
 
 
 def check_saved(given: dict[str, Array], like: dict[str, Array], rows: int | None = None) -> dict[str, Array]:
-    """The saved arrays of an engine that reads data row by row, checked before its compiled loops see them.
+    """Return the saved arrays of an engine that reads data row by row, checked before its compiled loops use them.
 
-    `like` is what the engine packs before its first pass; an array that is empty there is made in the first pass, and
-    the engine checks its size. Where no name is saved, the run starts from a point alone. Numbers are finite, but for
-    `scalars`, where infinity means that no value is known yet. `rows` bounds the indices of rows in `sample`.
+    `like` is what the engine packs before its first pass. An array that is empty there is created in the first pass;
+    the engine checks its size. If no name is saved, the run starts from a point alone. Numbers must be finite, except
+    in `scalars`, where infinity means that no value is known yet. `rows` bounds the row indices in `sample`.
 
     >>> check_saved({"sums": np.ones(2)}, {"sums": np.zeros(2)})
     {'sums': array([1., 1.])}
@@ -293,7 +293,7 @@ def _check_numbers(name: str, good: Any) -> None:
 
 
 def check_squares(X: Any) -> Any:
-    """`X` itself, where sums of squares of its entries are finite; else a `DataError` that names one.
+    """Return `X` itself, or raise a `DataError` that names an entry too large for finite sums of squares.
 
     >>> check_squares(np.array([[1.0, 1e300]]))
     Traceback (most recent call last):
@@ -301,21 +301,21 @@ def check_squares(X: Any) -> Any:
     """
     numbers = X.data if is_sparse(X) else np.asarray(X)
     largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
-    # The root of the largest float is 1e154: this leaves a factor of 1e8 for sums.
+    # The square root of the largest float is 1e154. This limit leaves a factor of 1e8 for sums.
     if largest > 1e150:
         raise DataError(f"X has the entry {largest:g}, whose square is not finite: scale X")
     return X
 
 
 def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "take fewer classes or features") -> None:
-    """An error where `copies` tables of rows x columns floats need more memory than this machine has.
+    """Raise a `DataError` if `copies` tables of rows x columns floats need more memory than this machine has.
 
     >>> check_room(10, 10, 1, "the weights")
     """
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
-        # No such call on Windows: what cannot be allocated there ends with a MemoryError.
+        # Windows has no such call: a failed allocation there ends with a MemoryError.
         return
     needed = 8 * copies * rows * columns
     if needed > memory:
@@ -323,14 +323,14 @@ def check_room(rows: int, columns: int, copies: int, what: str, todo: str = "tak
 
 
 def check_range(array: Array, low: int, high: int, name: str) -> Array:
-    """`array` itself, where all entries are from `low` to `high` - 1."""
+    """Return `array` itself, checked to have entries from `low` to `high` - 1 only."""
     if array.size and not (low <= int(array.min()) and int(array.max()) < high):
         raise ModelFileError(f"the saved state has entries in {name!r} that are not from {low} to {high - 1}")
     return array
 
 
 def restore_random(generator: np.random.Generator, state: Any) -> None:
-    """Set the state of a random generator, where there is one and it is such a state."""
+    """Set the state of a random generator, or do nothing if `state` is None; an invalid state is an error."""
     if state is None:
         return
     try:
@@ -340,7 +340,7 @@ def restore_random(generator: np.random.Generator, state: Any) -> None:
 
 
 def check_dev(labels: Array, classes: Array) -> None:
-    """Development data must have some label that is learnt: otherwise every score is zero."""
+    """Check that development data have at least one label that is learnt: otherwise every score is zero."""
     if labels.size and not {str(label) for label in labels.tolist()} & {str(label) for label in classes.tolist()}:
         shown = [", ".join(str(label) for label in part.tolist()[:5]) for part in (labels, classes)]
         raise DataError(f"dev has the labels {shown[0]}, none of which is learnt ({shown[1]}): give data of one kind")

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: a temporary name in the same folder, flushed to disk, then moved."""
+"""Atomic file writes: to a temporary name in the same folder, flushed to disk, then moved into place."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-# A temporary file of another machine is removed when it is this old, in seconds.
+# Age in seconds at which a temporary file of another machine is removed.
 OLD = 24 * 3600.0
 
 
 @contextmanager
 def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
-    """A binary file that takes the place of `path` when the block ends well; else `path` stays as it was.
+    """Open a binary file that replaces `path` when the block ends without an error; else `path` stays as it was.
 
-    With `keep` the file that was there before stays as `previous(path)`. A link is followed, so that what it points to
-    is replaced. A device or a pipe (`/dev/null`, `/dev/stdout`) is written to directly.
+    With `keep` the old file is kept as `previous(path)`. A symbolic link is followed, and its target is replaced.
+    A device or a pipe (`/dev/null`, `/dev/stdout`) is written to directly.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
@@ -37,7 +37,7 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
             yield file
         return
     temporary = _temporary(target)
-    # 0o666 less the user's mask, as for any new file: mkstemp would leave a file that other users cannot read.
+    # 0o666 minus the user's umask, as for any new file: mkstemp would leave a file that other users cannot read.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -45,11 +45,11 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         if keep and target.exists():
-            # A second name first, so that there is a file under the old name at every moment.
+            # Link a second name first: there must be a file under the old name at any time.
             second = _temporary(target)
             os.link(target, second)
             os.replace(second, previous(target))
-            # Where both names are one file already, as after a kill at this point, nothing was moved.
+            # If both names were one file already, as after a kill at this point, `os.replace` moved nothing.
             second.unlink(missing_ok=True)
         os.replace(temporary, target)
     except BaseException:
@@ -58,7 +58,7 @@ def replacing(path: str | Path, keep: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_all(file: Any, data: Any) -> None:
-    """Write all bytes: a file without a buffer, as with PYTHONUNBUFFERED, may write a part and say how much."""
+    """Write all bytes: an unbuffered file, as with PYTHONUNBUFFERED, may write only a part and return its size."""
     rest = memoryview(data).cast("B")
     while len(rest):
         written = file.write(rest)
@@ -66,15 +66,15 @@ def write_all(file: Any, data: Any) -> None:
 
 
 def previous(path: str | Path) -> Path:
-    """The name under which `replacing(path, keep=True)` keeps the file that was there before."""
+    """Return the name under which `replacing(path, keep=True)` keeps the old file."""
     path = Path(path)
     return path.with_name(path.name + ".previous")
 
 
 def remove_stale(path: str | Path) -> int:
-    """Remove the temporary files that killed processes left beside `path`; how many there were.
+    """Remove the temporary files that killed processes left beside `path`, and return how many were removed.
 
-    Those of processes that still run on this machine stay, and so do young ones of other machines.
+    Files of processes that still run on this machine are kept, and so are recent files of other machines.
     """
     target, count = Path(path).resolve(), 0
     try:
@@ -92,7 +92,7 @@ def remove_stale(path: str | Path) -> int:
 
 
 def check_writable(path: str | Path) -> None:
-    """An `OSError` where no file could be written to `path`; makes a temporary file there and removes it."""
+    """Raise an `OSError` if no file can be written to `path`; create a temporary file there and remove it."""
     target = _target(path)
     if target is None:
         return
@@ -106,7 +106,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def _target(path: str | Path) -> Path | None:
-    """The file to replace, behind links; None for a device or a pipe; an `OSError` where there can be no file."""
+    """Return the file to replace, links resolved, or None for a device or a pipe; `OSError` if no file can be there."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(21, "this is a folder; name a file to write to", str(path))

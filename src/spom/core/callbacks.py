@@ -12,16 +12,16 @@ A callback is any object with one or more of these methods; there is nothing to 
     epoch            how many epochs are done
     objective, loss  the value of the problem, the mean loss (nan where it was not computed)
     dev              the score on development data, larger is better
-    blocks_kept      how many templates, kernels or groups are not switched off
-    nonzeros         how many weights are not zero
-    per_second       tokens or rows learnt from in a second
+    blocks_kept      the number of templates, kernels or groups that are not switched off
+    nonzeros         the number of nonzero weights
+    per_second       tokens or rows learnt from per second
     seconds          since the start of learning
     block_weights    each block's share of the norm, an array that sums to one
 
 `on_end` gets the keys of the last epoch and `stopped`: "end" (all epochs were made), "converged" (a stopping rule),
-"callback" (an `on_epoch` said so), "interrupted" (Ctrl-C) or "error". A callback with `objective = True` asks linear
-models for the objective of each epoch, which costs them a pass over the data. A stop by hand or by rule is no error:
-the estimator is fitted. In a stream each block counts as an epoch. What a callback raises is not swallowed.
+"callback" (an `on_epoch` returned True), "interrupted" (Ctrl-C) or "error". A callback with `objective = True` asks
+linear models for the objective of each epoch, which costs a pass over the data. A stop by the user or by a rule is no
+error: the estimator is fitted. In a stream each block counts as an epoch. Exceptions of a callback are passed on.
 
 >>> class Count:
 ...     epochs = 0
@@ -33,7 +33,7 @@ the estimator is fitted. In a stream each block counts as an epoch. What a callb
 >>> watching.epoch({"epoch": 1, "loss": 0.5}), watching.epoch({"epoch": 2, "loss": 0.1}), count.epochs
 (False, True, 2)
 
-Every epoch is also a line of level INFO in the log named "spom", and so is a checkpoint and the end:
+Every epoch, every checkpoint and the end of the run are also logged at level INFO by the logger "spom":
 `logging.basicConfig(level="INFO")` shows them.
 """
 
@@ -48,32 +48,32 @@ from typing import Any, Protocol
 
 from spom.errors import Unsupported
 
-# The log of the whole library; silent by default.
+# The logger of the whole library; silent by default.
 LOG = logging.getLogger("spom")
 LOG.addHandler(logging.NullHandler())
 
 METHODS = ("on_epoch", "on_checkpoint", "on_problem", "on_end")
-# What a line of the log shows of an epoch, in this order.
+# The keys of an epoch that a line of the log shows, in this order.
 _LOGGED = ("epoch", "objective", "loss", "dev", "blocks_kept", "nonzeros", "per_second", "seconds")
 
 
 class Callback(Protocol):
-    """All three methods, for type checkers; an object may have any of them alone."""
+    """The methods of a callback, for type checkers; an object needs only one. `on_problem(text)` is a fourth."""
 
     def on_epoch(self, info: dict[str, Any]) -> bool | None:
-        """One more epoch is done; True ends the run."""
+        """Handle the end of an epoch; return True to end the run."""
 
     def on_checkpoint(self, path: Path) -> None:
-        """A checkpoint is written."""
+        """Handle a checkpoint that was written to `path`."""
 
     def on_end(self, info: dict[str, Any]) -> None:
-        """The run is over."""
+        """Handle the end of the run."""
 
 
 class Callbacks:
-    """Calls whichever methods the callbacks have, in their order, and logs (or not).
+    """Several callbacks as one: calls the methods that each of them has, in order, and logs if `log` is true.
 
-    `given` is None, one object or several; `label` begins each line of the log.
+    `given` is None, one object or several; `label` is the prefix of each line of the log.
     """
 
     def __init__(self, given: Any = None, label: str = "", log: bool = True) -> None:
@@ -81,25 +81,25 @@ class Callbacks:
         self.stopped = False
         self._last: dict[str, Any] = {}
         self._ended = False
-        # What a callback raised: it is passed on as it is.
+        # The exception that a callback raised; it is passed on unchanged.
         self.raised: Exception | None = None
         self._watching = as_callbacks(given)
 
     @property
     def wanted(self) -> bool:
-        """Whether there is a callback or a log to write: without one, the entry of an epoch need not be computed."""
+        """Whether there is a callback or a log to write. If not, `info` of an epoch need not be computed."""
         return bool(self._watching) or (self.log and LOG.isEnabledFor(logging.INFO))
 
     @property
     def objective(self) -> bool:
-        """Whether a callback has `objective = True`: it asks for the objective, a pass over the data."""
+        """Whether a callback has `objective = True`, which asks for the objective and costs a pass over the data."""
         return any(getattr(one, "objective", False) is True for one in self._watching)
 
     def epoch(self, info: Mapping[str, Any]) -> bool:
-        """Whether a callback asks to stop; all of them are called first."""
+        """Call all callbacks, and return whether one of them has asked to stop."""
         self._last = dict(info)
         self._write("", info)
-        # A list, not any(): the second callback is called even when the first asked to stop.
+        # A list, not a lazy any(): the second callback is called even if the first asks to stop.
         answers = self._tell("on_epoch", lambda: dict(info))
         self.stopped = self.stopped or any(answers)
         return self.stopped
@@ -110,11 +110,11 @@ class Callbacks:
         self._tell("on_checkpoint", lambda: Path(path))
 
     def problem(self, text: str) -> None:
-        """Tell of what failed and does not end the run."""
+        """Report a failure that does not end the run."""
         self._tell("on_problem", lambda: text)
 
     def end(self, stopped: str = "end", **more: Any) -> None:
-        """Tell that the run is over, once: a second call does nothing."""
+        """Report the end of the run, once: a second call does nothing."""
         if self._ended:
             return
         self._ended = True
@@ -128,7 +128,7 @@ class Callbacks:
             LOG.info("%s", _line(self.label, what, info))
 
     def _tell(self, name: str, what: Callable[[], Any]) -> list[Any]:
-        """The answers of all callbacks that have this method."""
+        """Call this method of all callbacks that have it, and return their answers."""
         try:
             return [getattr(one, name)(what()) for one in self._watching if hasattr(one, name)]
         except Exception as error:
@@ -137,7 +137,7 @@ class Callbacks:
 
 
 def as_callbacks(given: Any) -> list[Any]:
-    """The callbacks as a list, or an error that says which one has none of the methods.
+    """Return the callbacks as a list, or raise a `TypeError` that names one without any of the methods.
 
     >>> as_callbacks(object())
     Traceback (most recent call last):
@@ -156,7 +156,7 @@ def as_callbacks(given: Any) -> list[Any]:
 
 
 def _line(label: str, what: str, info: Mapping[str, Any]) -> str:
-    """A line of the log."""
+    """Format a line of the log."""
     parts = [what] if what else []
     for name in _LOGGED:
         value = info.get(name)
@@ -168,14 +168,14 @@ def _line(label: str, what: str, info: Mapping[str, Any]) -> str:
 
 # --- scikit-learn's callbacks (1.9) on our estimators ---------------------------------------------------
 #
-# A fit of ours is a task `fit` with one task for each stage (a tagger has one, a parser several) and, below it, one
-# task for each epoch. Hooks at the beginning and at the end of an epoch are called together once it is over, when it is
-# known that there was one; `metadata` is what our own callbacks get as `info`. Fitted copies of the estimator in the
-# middle of a run (`fitted_estimator`) are not made: callbacks that ask for one get None.
+# One of our fits is a task `fit` with one task per stage (a tagger has one, a parser several) and, below it, one task
+# per epoch. The hooks for the beginning and the end of an epoch are called together when it is over, because only then
+# is it known that there was one. `metadata` is the `info` of our own callbacks. No fitted copies of the estimator
+# (`fitted_estimator`) are made during a run: callbacks that ask for one get None.
 
 
 def _theirs() -> Any:
-    """scikit-learn's own mixin; imported where it is needed, since it imports a library for progress bars."""
+    """Return scikit-learn's own mixin, imported only when needed: it imports a library for progress bars."""
     try:
         from sklearn.callback import CallbackSupportMixin
     except ImportError:
@@ -187,7 +187,7 @@ class TakesCallbacks:
     """A mixin: `set_callbacks`, as scikit-learn's estimators have it."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
-        """Set callbacks that follow scikit-learn's protocol, such as `sklearn.callback.ProgressBar()`; none removes."""
+        """Set callbacks that follow scikit-learn's protocol, such as `sklearn.callback.ProgressBar()`; none clears."""
         return _theirs().set_callbacks(self, *callbacks)
 
     def _init_callback_context(self, **settings: Any) -> Any:
@@ -195,7 +195,7 @@ class TakesCallbacks:
 
 
 class Tasks:
-    """A callback of ours that tells scikit-learn's callbacks of an estimator; nothing where it has none."""
+    """A callback that calls the scikit-learn callbacks of an estimator, if it has any."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -204,14 +204,14 @@ class Tasks:
 
     @property
     def wanted(self) -> bool:
-        """Whether the estimator has callbacks of scikit-learn, or is fitted by an estimator that may."""
+        """Whether the estimator has scikit-learn callbacks, or is fitted by an estimator that may have some."""
         held = vars(self.estimator)
         ready = hasattr(self.estimator, "_init_callback_context")
         return ready and bool(held.get("_skl_callbacks") or "_parent_callback_ctx" in held)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around a fit: set the callbacks up, and tear them down however it ends."""
+        """Set up the callbacks around a fit, and tear them down however it ends."""
         if not self.wanted:
             yield
             return
@@ -225,20 +225,20 @@ class Tasks:
             self._root.call_on_fit_task_end(estimator=self.estimator)
 
     def open(self, name: str, epochs: int | None) -> None:
-        """Begin a stage of at most `epochs` epochs."""
+        """Begin a stage of at most `epochs` epochs, and end the one before."""
         if self._root is not None:
             self.close()
             self._stage = self._root.subcontext(task_name=name or "epochs", max_subtasks=epochs)
             self._stage.call_on_fit_task_begin(estimator=self.estimator)
 
     def close(self) -> None:
-        """End the stage that is under way."""
+        """End the current stage, if there is one."""
         if self._stage is not None:
             self._stage.call_on_fit_task_end(estimator=self.estimator)
             self._stage = None
 
     def on_epoch(self, info: dict[str, Any]) -> bool:
-        """Report an epoch; whether a callback asks to stop."""
+        """Report an epoch, and return whether a callback asks to stop."""
         if self._stage is None:
             return False
         task = self._stage.subcontext(task_name="epoch")

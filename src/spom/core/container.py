@@ -1,16 +1,16 @@
-"""The file itself: safetensors, with all that is not an array as JSON in its header.
+"""The model file: safetensors, with everything that is not an array as JSON in its header.
 
     8 bytes     length of the header, little-endian
     header      JSON: "__metadata__" (text by name), then dtype, shape and place of each array
     arrays      one after another, the widest numbers first, so that each is aligned in memory
 
-The metadata are `format` (the version of this layout), `spom` (the version that wrote), `estimator`, `model`
+The metadata are `format` (the version of this layout), `spom` (the version that wrote the file), `estimator`, `model`
 (parameters, state and training summary, as JSON), `arrays` (the sha256 of each array's bytes, as JSON) and `header`
-(the sha256 of all the rest of the header). Any reader of safetensors can open the file.
+(the sha256 of the rest of the header). Any reader of safetensors can open the file.
 
-What is checked when: the header's hash, and that the arrays fill the file to its last byte, always. The arrays' own
-hashes smallest first, up to `BUDGET` bytes: all of them in a file up to that size. A larger file would have to be read
-to its end, which is what a memory map is there to avoid, so that its largest arrays are checked only with
+The header's hash is always checked, and so is that the arrays fill the file to its last byte. The hashes of the arrays
+are checked from the smallest array up, for at most `BUDGET` bytes: all of them in a file up to that size. To check a
+larger file it would have to be read to its end, which a memory map avoids, so its largest arrays are checked only with
 `verify=True`.
 """
 
@@ -44,7 +44,7 @@ _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 @dataclass(frozen=True)
 class Header:
-    """What a model file says of itself before any array is read; `entries` are (dtype, shape, begin, end) by name."""
+    """The header of a model file, read before any array; `entries` maps names to (dtype, shape, begin, end)."""
 
     path: str
     format: int
@@ -63,9 +63,9 @@ class Header:
 def write_file(
     path: str | Path, estimator: str, model: dict[str, Any], arrays: dict[str, Array], keep: bool = False
 ) -> None:
-    """Write a model: to a temporary name first, so that a crash or a full disk leaves what was there before.
+    """Write a model, under a temporary name first: a crash or a full disk leaves the old file as it was.
 
-    With `keep` the file that was there before stays beside it: see `spom.core.atomic.previous`.
+    With `keep` the old file is kept beside it: see `spom.core.atomic.previous`.
     """
     from spom import __version__
 
@@ -85,7 +85,7 @@ def write_file(
     }
     metadata["header"] = _header_hash(metadata, entries)
     text = _json({_METADATA: metadata, **entries}).encode()
-    # Blanks are allowed after the header: they put the first array on a boundary of 64 bytes.
+    # Blanks are allowed after the header: they align the first array to 64 bytes.
     text += b" " * (-(8 + len(text)) % 64)
     if len(text) > LONGEST_HEADER:
         raise ModelFileError(f"{path}: the header would have {len(text)} bytes, more than readers take")
@@ -97,7 +97,7 @@ def write_file(
 
 
 def _plain(name: str, array: Any) -> Array:
-    """C-ordered and little-endian, of a dtype that the format knows."""
+    """Return an array as C-ordered and little-endian, or raise a `ModelFileError` if the format lacks its dtype."""
     a = np.ascontiguousarray(array).reshape(np.shape(array))
     wanted = a.dtype.newbyteorder("<")
     if wanted not in _NAMES:
@@ -110,7 +110,7 @@ def _json(value: Any) -> str:
 
 
 def _bytes(array: Array) -> Any:
-    """The bytes of a C-ordered array, without a copy."""
+    """Return the bytes of a C-ordered array, without a copy."""
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -127,19 +127,19 @@ def _header_hash(metadata: dict[str, str], entries: dict[str, Any]) -> str:
 
 
 def read_header(path: str | Path) -> Header:
-    """The header of a model file, checked; no array is read.
+    """Read and check the header of a model file; no array is read.
 
-    A newer format is refused by name; anything that is no whole model file is a `ModelFileError`.
+    A newer format, and anything that is not a complete model file, raises a `ModelFileError`.
     """
     with _opened(path) as file:
         return _header(file, str(path))
 
 
 def read_file(path: str | Path, verify: bool | None = None) -> tuple[Header, dict[str, Array]]:
-    """The header and the arrays, mapped into memory: a page is read from the file when it is first touched.
+    """Read the header, and map the arrays into memory: a page is read from the file when it is first accessed.
 
-    `verify=True` checks every array's hash, False none, None the smallest ones up to `BUDGET` bytes. The arrays can be
-    written to, as compiled code asks for; what is written stays in this process.
+    `verify=True` checks every array's hash, False none, None the smallest ones up to `BUDGET` bytes. The arrays are
+    writable, as compiled code requires; changes stay in this process.
     """
     with _opened(path) as file:
         header = _header(file, str(path))
@@ -226,7 +226,7 @@ def _entry(entry: dict[str, Any]) -> tuple[Any, tuple[int, ...], int, int]:
 
 
 def _check_places(entries: dict[str, Any], size: int, path: str) -> None:
-    """The arrays are consecutive, from the header to the end of the file."""
+    """Check that the arrays are consecutive, from the header to the end of the file."""
     at = 0
     for _, _, begin, end in sorted(entries.values(), key=lambda e: (e[2], e[3])):
         if begin != at:
@@ -237,13 +237,13 @@ def _check_places(entries: dict[str, Any], size: int, path: str) -> None:
         raise ModelFileError(f"{path}: {what}: {at} bytes of arrays were written, and {size} are there")
 
 
-# --- checks of arrays, before compiled code that trusts them sees them -----------------------------------------
+# --- checks of arrays, before compiled code that trusts them reads them ----------------------------------------
 
 
 def take(arrays: dict[str, Array], name: str, kind: str, ndim: int = 1, finite: bool = True) -> Array:
-    """The array of this name, or an error where it is missing or of another kind ("f", "i", "u", "b") or shape.
+    """Return the array of this name, or raise an error if it is missing or has another kind or number of dimensions.
 
-    Floats must be finite, unless `finite` is False.
+    `kind` holds the allowed kinds of dtypes ("f", "i", "u", "b"). Floats must be finite, unless `finite` is False.
     """
     if name not in arrays:
         raise ModelFileError(f"the model has no array {name!r}: the file is not whole, or not of this kind")
@@ -256,14 +256,14 @@ def take(arrays: dict[str, Array], name: str, kind: str, ndim: int = 1, finite: 
 
 
 def check_shape(array: Array, shape: tuple[int, ...], name: str) -> Array:
-    """`array` itself, or an error where its shape is another one."""
+    """Return `array` itself, or raise an error if it has another shape."""
     if array.shape != tuple(shape):
         raise ModelFileError(f"the array {name!r} has shape {array.shape}; {tuple(shape)} was expected")
     return array
 
 
 def check_offsets(offsets: Array, end: int, name: str) -> Array:
-    """`offsets` itself, where it rises from 0 to `end`: compiled loops run from one to the next.
+    """Return `offsets` itself, checked to rise from 0 to `end`: compiled loops run from one offset to the next.
 
     >>> check_offsets(np.array([0, 2, 5]), 5, "offsets")
     array([0, 2, 5])
@@ -275,7 +275,7 @@ def check_offsets(offsets: Array, end: int, name: str) -> Array:
 
 
 def check_indices(indices: Array, limit: int, name: str, least: int = 0) -> Array:
-    """`indices` itself, where all are from `least` to `limit` - 1: compiled loops read there unchecked."""
+    """Return `indices` itself, all checked to be from `least` to `limit` - 1: compiled loops do not check them."""
     if indices.dtype.kind not in "iu" or (indices.size and not (least <= indices.min() and indices.max() < limit)):
         raise ModelFileError(f"the indices {name!r} are not all from {least} to {limit - 1}: the file is damaged")
     return indices

@@ -1,12 +1,12 @@
 """Compiled kernels: functions that are compiled, or loaded from the cache, at their first call.
 
-A module full of kernels costs nothing to import. Kernels have explicit signatures, release the GIL and are kept on
-disk; what is there already is loaded without importing numba (`spom.core.compiled`). A kernel may call other kernels,
-also of other files, by their names.
+Importing a module of kernels compiles nothing. Kernels have explicit signatures, release the GIL and are cached on
+disk; cached code is loaded without importing numba (`spom.core.compiled`). A kernel may call other kernels by name,
+including those of other files.
 
-Many arrays travel as a bundle: a `NamedTuple` whose fields are annotated with their numba types,
+Many arrays are passed as a bundle: a `NamedTuple` whose fields are annotated with their numba types,
 `Annotated[Ints, "int64[::1]"]`, or are bundles themselves. A signature names the class:
-`@kernel("float64(Rows, float64[::1])")`. The types must fit exactly: a read-only array only where the field says so.
+`@kernel("float64(Rows, float64[::1])")`. Types must match exactly: a read-only array fits only a read-only field.
 
 >>> @kernel("float64(float64[::1])")
 ... def total(w):
@@ -30,18 +30,18 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# One agreement for every vector prox, so that a solver loop is compiled once and takes any of them as a
-# typed function pointer: (w, step, reals, ints, out) -> None. `reals` and `ints` carry the parameters of
-# the penalty (strength, weights; group structure); `out` may be `w`.
+# The signature of every vector prox, so that a solver loop is compiled once and takes any of them as a typed function
+# pointer: (w, step, reals, ints, out) -> None. `reals` and `ints` hold the parameters of the penalty (strength,
+# weights; group structure); `out` may be `w`.
 PROX = "void(float64[::1], float64, float64[::1], int64[::1], float64[::1])"
-# A derivative of a loss in its score: (y, score, reals) -> derivative.
+# The derivative of a loss with respect to its score: (y, score, reals) -> derivative.
 DERIVATIVE = "float64(float64, float64, float64[::1])"
 # The same for a loss of k scores: (class, scores, reals, out) -> value, with the derivative in `out`.
 DERIVATIVE_ROW = "float64(int64, float64[::1], float64[::1], float64[::1])"
 
 
 def is_bundle(thing: Any) -> bool:
-    """Whether this is a class of named tuples whose fields say how numba sees them.
+    """Tell whether this is a bundle: a class of named tuples whose fields are annotated with numba types.
 
     >>> from typing import Annotated, NamedTuple
     >>> class Rows(NamedTuple):
@@ -54,7 +54,7 @@ def is_bundle(thing: Any) -> bool:
 
 
 def bundle_fields(bundle: Any) -> dict[str, Any]:
-    """The fields of a bundle: each the string of a numba type, or another bundle."""
+    """Return the fields of a bundle: each is the string of a numba type, or another bundle."""
     hints = get_type_hints(bundle, include_extras=True)
     return {
         name: hints[name].__metadata__[0] if hasattr(hints[name], "__metadata__") else hints[name]
@@ -63,13 +63,13 @@ def bundle_fields(bundle: Any) -> dict[str, Any]:
 
 
 def bundles_in(text: str, known: dict[str, Any]) -> dict[str, Any]:
-    """The bundles of a module that a signature or the type of a field names."""
+    """Return the bundles of a module that a signature or the type of a field names."""
     names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)))
     return {name: known[name] for name in names if is_bundle(known.get(name))}
 
 
 def bundle_text(bundle: Any) -> str:
-    """The fields of a bundle and of all bundles that they name, as text."""
+    """Return the fields of a bundle and of all bundles that they name, as text."""
     known, parts = vars(sys.modules[bundle.__module__]), []
     for name, kind in bundle_fields(bundle).items():
         inner = {"": kind} if is_bundle(kind) else bundles_in(kind, known)
@@ -78,14 +78,14 @@ def bundle_text(bundle: Any) -> str:
 
 
 def numba_type(text: str, known: dict[str, Any]) -> Any:
-    """What the string of a numba type or signature stands for, with the names of bundles in it."""
+    """Evaluate the string of a numba type or signature, which may name bundles."""
     from numba import types as kinds
 
     return eval(text, {**vars(kinds), **{name: bundle_type(kind) for name, kind in bundles_in(text, known).items()}})
 
 
 def bundle_type(bundle: Any) -> Any:
-    """The numba type of a bundle."""
+    """Return the numba type of a bundle."""
     from numba import types as kinds
 
     known, fields = vars(sys.modules[bundle.__module__]), bundle_fields(bundle).values()
@@ -95,15 +95,15 @@ def bundle_type(bundle: Any) -> Any:
 
 
 def switched_off() -> bool:
-    """Whether kernels run as plain Python: `NUMBA_DISABLE_JIT=1`."""
+    """Tell whether kernels run as plain Python: `NUMBA_DISABLE_JIT=1`."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 class Kernel:
-    """A function that is compiled, or loaded from compiled code that is kept, when it is first called.
+    """A function that is compiled, or loaded from the cache of compiled code, when it is first called.
 
-    Kernels of this package are compiled by processes of their own and loaded without numba. Kernels defined elsewhere
-    are compiled here, by numba, and kept in numba's cache; `dispatcher` is then the numba function.
+    Kernels of this package are compiled in separate processes and loaded without numba. Kernels defined elsewhere are
+    compiled by numba in this process and kept in numba's cache; `dispatcher` is then the numba function.
     """
 
     def __init__(self, function: Callable[..., Any], signature: str | list[str], options: dict[str, Any]) -> None:
@@ -123,11 +123,11 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """`module:name`, by which a process of the compiler finds the kernel."""
+        """`module:name`, by which a compiler process finds the kernel."""
         return f"{self.__module__}:{self._bound() or self.function.__qualname__}"
 
     def _bound(self) -> str | None:
-        """The name of this kernel in its module; None where it has none."""
+        """Return the name of this kernel in its module, or None if it has none."""
         scope: dict[str, Any] = self.function.__globals__
         if scope.get(self.__name__) is self:
             return str(self.__name__)
@@ -147,24 +147,24 @@ class Kernel:
         return self._run
 
     def is_ours(self) -> bool:
-        """Whether this kernel is of this package, where a process of the compiler finds it by its name."""
+        """Tell whether this kernel belongs to this package, where a compiler process finds it by its name."""
         return self.__module__.startswith("spom.") and self._bound() is not None
 
     @property
     def address(self) -> int | None:
-        """The address that compiled loops call; None where numba has compiled the kernel in this process."""
+        """The address that compiled loops call; None if numba has compiled the kernel in this process."""
         self._ready()
         return self._address
 
     @property
     def dispatcher(self) -> Any:
-        """The numba function, compiled in this process: what another kernel that is compiled here calls."""
+        """The numba function, compiled in this process; other kernels that are compiled here call it."""
         if self._dispatcher is None:
             self._dispatcher = self._compile()
         return self._dispatcher
 
     def own_text(self) -> str | None:
-        """Text that stands for a kernel without code of its own; None where the code speaks for itself."""
+        """Return the text that the digest uses in place of the code, or None to use the code."""
         return None
 
     def _called(self) -> dict[str, Kernel]:
@@ -173,14 +173,15 @@ class Kernel:
         return {name: value for name, value in found.items() if isinstance(value, Kernel) and value is not self}
 
     def _bundles(self) -> dict[str, Any]:
-        """The bundles that the signature or the code names."""
+        """Return the bundles that the signature or the code names."""
         text = self.signature if isinstance(self.signature, str) else " ".join(self.signature)
         return bundles_in(" ".join([text, *self.function.__code__.co_names]), self.function.__globals__)
 
     def numba_signature(self, single: bool | None = None) -> Any:
-        """The signature as numba takes it: a string, or, where it names bundles, what the string stands for.
+        """Return the signature for numba: a string, or the evaluated signature if it names bundles.
 
-        Of several, those with float32 in them, or those without, where there are such and one kind is asked for.
+        Of several signatures, return those with float32 if `single` is True, those without if it is False, and all if
+        it is None or no signature matches.
         """
         if isinstance(self.signature, str):
             return numba_type(self.signature, self.function.__globals__) if self._bundles() else self.signature
@@ -188,7 +189,7 @@ class Kernel:
         return [numba_type(signature, self.function.__globals__) for signature in kept]
 
     def numba_function(self, callee: Callable[[Kernel], Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """The plain function with what it calls put in its place, and the options of numba."""
+        """Return the plain function, each kernel that it calls replaced by `callee(kernel)`, and numba's options."""
         scope = {**self.function.__globals__, **{name: callee(k) for name, k in self._called().items()}}
         function = types.FunctionType(
             self.function.__code__, scope, self.__name__, self.function.__defaults__, self.function.__closure__
@@ -202,15 +203,15 @@ class Kernel:
         from spom.core.compiled.key import digest
 
         function, options = self.numba_function(lambda k: k.dispatcher)
-        # numba's cache looks at the caller's file alone. A name that depends on all that is read keeps an edited
-        # helper or constant from leaving a stale caller behind.
+        # numba's cache checks only the caller's file. With a digest of all that the code reads in its name, a caller
+        # cannot become stale when a helper or constant is edited.
         function.__qualname__ = f"{self.function.__qualname__}_{digest(self)[:12]}"
         try:
             made = numba.njit(self.numba_signature(), **{"cache": True, **options})(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-            # Neither the folder of the file nor the user's cache can be written to: compile in this process only.
+            # Neither the folder of the file nor the user's cache is writable: compile for this process only.
             made = numba.njit(self.numba_signature(), **{**options, "cache": False})(function)
         return cast("Callable[..., Any]", made)
 
@@ -218,8 +219,8 @@ class Kernel:
 def kernel(signature: str | list[str], **options: Any) -> Callable[[F], F]:
     """Mark a function as a compiled kernel with one explicit numba signature (or a list of them).
 
-    `options` go to `numba.njit`. `fastmath={"reassoc"}` lets sums be vectorised; it is the only fast-math
-    flag in use, because the others change what NaN does.
+    `options` are passed to `numba.njit`. `fastmath={"reassoc"}` allows sums to be vectorised. It is the only fast-math
+    flag in use, because the others change the treatment of NaN.
     """
 
     def mark(function: F) -> F:
@@ -230,7 +231,7 @@ def kernel(signature: str | list[str], **options: Any) -> Callable[[F], F]:
 
 # --- pointers -------------------------------------------------------------------------------------------------
 #
-# A loop that takes any loss or prox gets its address. The pointer keeps the compiled function alive.
+# A loop that takes any loss or prox is given its address. The pointer keeps the compiled function alive.
 
 
 class Pointer:
@@ -244,12 +245,12 @@ class Pointer:
         return self.address
 
     def __wrapper_address__(self) -> int:
-        """The address, where numba asks for it."""
+        """Return the address; numba calls this method."""
         return self.address
 
     @property
     def _numba_type_(self) -> Any:
-        """The type, where numba asks for it: for loops that are compiled in this process."""
+        """The type, which numba reads for loops that are compiled in this process."""
         from numba import types
         from numba.core import sigutils
 
@@ -270,9 +271,9 @@ _found: dict[int, tuple[Any, Any]] = {}
 
 
 def pointer(kernel: Any) -> Any:
-    """The pointer to a kernel: what a loop takes as a function."""
+    """Return the pointer to a kernel, which a loop takes as a function argument."""
     if not isinstance(kernel, Kernel) or kernel._ready() is kernel.function:
-        # Compilation is switched off: the loops are plain Python and take plain functions.
+        # With compilation switched off, loops are plain Python and take plain functions.
         return kernel
     held = _found.get(id(kernel))
     if held is None:

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use, so that using one of them does not load the others."""
+"""Lazy imports: names of a package are imported on first use, and using one does not load the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def lazy(
     package: str, names: Mapping[str, str], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """(`__getattr__`, `__dir__`) of a package: `names` maps each name to its module; `modules` are submodules.
+    """Return (`__getattr__`, `__dir__`) for a package: `names` maps each name to its module; `modules` are submodules.
 
     >>> get, names = lazy("spom", {"Hinge": "spom.losses"}, ["errors"])
     >>> get("Hinge").__name__, names()

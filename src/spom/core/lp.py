@@ -1,8 +1,8 @@
-"""Linear programs that stay warm: one HiGHS model whose costs and bounds change between solves.
+"""Linear programs with warm starts: one HiGHS model whose costs and bounds change between solves.
 
     minimise  cost . v   subject to   row_lower <= A v <= row_upper,   lower <= v <= upper
 
-HiGHS keeps the basis of the last solve, so a program that changes a little is solved in a few pivots.
+HiGHS keeps the basis of the last solve, so after a small change the program is solved in a few pivots.
 
 >>> import numpy as np
 >>> lp = LinearProgram([-1.0, -1.0], np.array([[1.0, 2.0]]), row_upper=4.0, upper=3.0)
@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats
 from spom.errors import SpomError
 
-# What HiGHS can be asked for: far below the tolerances of our tests, and it refuses anything smaller.
+# The smallest tolerance that HiGHS accepts, far below the tolerances of our tests.
 _TOLERANCE = 1e-10
 
 
 class LinearProgramError(SpomError, ValueError):
-    """A linear program with no solution; `reason` is "infeasible", "unbounded" or what the solver said."""
+    """The error for a linear program without a solution; `reason` is "infeasible", "unbounded" or HiGHS's message."""
 
     def __init__(self, reason: str, what: str) -> None:
         self.reason = reason
@@ -89,18 +89,18 @@ class LinearProgram:
         self._highs.passModel(model)
 
     def set_cost(self, cost: Floats) -> None:
-        """New costs for all columns."""
+        """Set new costs for all columns."""
         self._highs.changeColsCost(self.columns, self._all, np.ascontiguousarray(cost, dtype=np.float64))
 
     def set_bounds(self, columns: slice, lower: ArrayLike, upper: ArrayLike) -> None:
-        """New bounds for a range of columns."""
+        """Set new bounds for a range of columns."""
         which = self._all[columns]
         lo = np.broadcast_to(np.asarray(lower, dtype=np.float64), which.size).copy()
         hi = np.broadcast_to(np.asarray(upper, dtype=np.float64), which.size).copy()
         self._highs.changeColsBounds(which.size, which, lo, hi)
 
     def set_rows(self, rows: slice, lower: ArrayLike, upper: ArrayLike) -> None:
-        """New bounds for a range of rows."""
+        """Set new bounds for a range of rows."""
         which = np.arange(self.rows)[rows]
         lo = np.broadcast_to(np.asarray(lower, dtype=np.float64), which.size)
         hi = np.broadcast_to(np.asarray(upper, dtype=np.float64), which.size)
@@ -108,12 +108,12 @@ class LinearProgram:
             self._highs.changeRowBounds(row, a, b)
 
     def solve(self) -> Solution:
-        """The optimum from the last basis; a `LinearProgramError` says if there is none."""
+        """Solve the program from the last basis; raise a `LinearProgramError` if there is no optimum."""
         highs, status = self._highs, self._status
         highs.run()
         found = highs.getModelStatus()
         if found not in (status.kOptimal, status.kInfeasible, status.kUnbounded):
-            # Rounding can wear a basis out: forget it once before giving up.
+            # Rounding can make a basis unusable: discard it once before giving up.
             highs.clearSolver()
             highs.run()
             found = highs.getModelStatus()

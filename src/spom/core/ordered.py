@@ -1,4 +1,4 @@
-"""Work on several things at a time, with results in order."""
+"""Parallel map over items, with results in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ B = TypeVar("B")
 
 
 def in_order(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
-    """function(item) of each item, in order, by several threads: compiled code runs without Python's lock."""
+    """Yield function(item) of each item, in order, from several threads: compiled code releases the GIL."""
     if jobs == 1:
         yield from map(function, items)
         return

@@ -1,7 +1,7 @@
-"""Ask the processor to bring an entry into its cache, some hundred cycles before it is needed.
+"""Prefetching: ask the processor to load an entry into its cache, some hundred cycles before it is needed.
 
-Rows of sparse data meet weights at places that no hardware can guess. The places of the *next* row are known while
-this one is worked on: asking for them early hides most of the wait for memory.
+Rows of sparse data read weights at places that no hardware can predict. The places of the *next* row are known while
+the current row is processed: prefetching them hides most of the memory latency.
 
 >>> from spom.core.jit import kernel
 >>> @kernel("float64(float64[::1], int64[::1])")
@@ -25,8 +25,8 @@ from spom.core.jit import Kernel
 
 
 def _make() -> Any:
-    """The function `prefetch(array, place)` for compiled code: `place` counts along the first axis."""
-    # Neither of the two has types.
+    """Create the function `prefetch(array, place)` for compiled code: `place` counts along the first axis."""
+    # Neither of the two has type annotations.
     ir: Any = importlib.import_module("llvmlite.ir")
     cgutils: Any = importlib.import_module("numba.core.cgutils")
     from numba.core import types
@@ -39,11 +39,11 @@ def _make() -> Any:
         array = context.make_array(kind)(context, builder, args[0])
         places = [context.cast(builder, args[1], signature.args[1], types.int64)]
         places += [ir.Constant(i64, 0)] * (kind.ndim - 1)
-        # Nothing is read, so that an address outside of the array does no harm.
+        # Nothing is read, so an address outside of the array does no harm.
         address = cgutils.get_item_pointer(context, builder, kind, array, places, wraparound=False)
         shape = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
         function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0i8")
-        # To read (0), to be kept in all caches (3), data (1).
+        # For reading (0), kept in all cache levels (3), data and not instructions (1).
         builder.call(function, [builder.bitcast(address, byte), *(ir.Constant(i32, k) for k in (0, 3, 1))])
         return context.get_dummy_value()
 
@@ -54,13 +54,13 @@ def _make() -> Any:
 
 
 class _Prefetch(Kernel):
-    """In compiled code a hint; called from Python it does nothing."""
+    """A prefetch hint in compiled code; a call from Python does nothing."""
 
     def __call__(self, *args: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def own_text(self) -> str:
-        """The code that generates the instruction."""
+        """Return the code that generates the instruction, as text."""
         return f"prefetch {_make.__code__.co_code.hex()} {_make.__code__.co_names}"
 
     def _compile(self) -> Any:
@@ -70,7 +70,7 @@ class _Prefetch(Kernel):
 
 
 def _hint(array: Any, place: int) -> None:
-    """Bring `array[place]` into the cache."""
+    """Load `array[place]` into the cache."""
 
 
 prefetch = _Prefetch(_hint, "", {})

@@ -1,4 +1,4 @@
-"""The agreements between the packages."""
+"""The protocols between the packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Penalty(Protocol):
 
     Traits: `convex`; `separable` (a sum over coordinates); `indicator` (values 0 and +inf only);
     `homogeneous` (value(c w) = c value(w) for c > 0); `semigroup` (prox by s, then by t, is prox by s + t).
-    Solvers ask for forms, as `elastic()`; derive from `spom.penalties.Penalty`, where they are None.
+    Solvers ask for forms such as `elastic()`; derive from `spom.penalties.Penalty`, where they are None.
     """
 
     convex: bool
@@ -35,24 +35,24 @@ class Penalty(Protocol):
         ...
 
     def conjugate(self) -> Penalty:
-        """The Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
+        """Return the Fenchel conjugate, sup over x of <x, y> - value(x), as a penalty."""
         ...
 
     def max_strength(self, gradient_at_zero: ArrayLike) -> float:
-        """The smallest strength at which w = 0 is optimal, given the loss's gradient there."""
+        """Return the smallest strength at which w = 0 is optimal, given the loss's gradient at 0."""
         ...
 
 
 @runtime_checkable
 class Loss(Protocol):
-    """phi(y, a): acts on scores, so dense, sparse and kernel models share it."""
+    """phi(y, a), a function of scores, so that dense, sparse and kernel models share it."""
 
     def value(self, y: ArrayLike, a: ArrayLike) -> Floats:
-        """The loss of each example."""
+        """Return the loss of each example."""
         ...
 
     def derivative(self, y: ArrayLike, a: ArrayLike) -> Floats:
-        """The left derivative in a, of each example."""
+        """Return the left derivative in a of each example."""
         ...
 
     @property
@@ -62,32 +62,32 @@ class Loss(Protocol):
 
     @property
     def lipschitz(self) -> float:
-        """A bound on abs(phi'), +inf where there is none."""
+        """An upper bound on abs(phi'), +inf if there is none."""
         ...
 
 
 @runtime_checkable
 class MirrorMap(Protocol):
-    """Psi, strongly convex: `to_dual` is its gradient and `to_primal` the inverse of that."""
+    """Psi, strongly convex: `to_dual` is its gradient and `to_primal` the inverse of the gradient."""
 
     def value(self, w: ArrayLike) -> float:
         """Psi(w)."""
         ...
 
     def to_dual(self, w: ArrayLike) -> Floats:
-        """The gradient of Psi at w."""
+        """Return the gradient of Psi at w."""
         ...
 
     def to_primal(self, v: ArrayLike) -> Floats:
-        """The point whose gradient is v."""
+        """Return the point at which the gradient of Psi is v."""
         ...
 
     def divergence(self, w: ArrayLike, u: ArrayLike) -> float:
-        """The Bregman distance of w from u."""
+        """Return the Bregman distance of w from u."""
         ...
 
     def modulus(self, dimension: int) -> float:
-        """The constant of strong convexity with respect to the map's norm."""
+        """Return the constant of strong convexity with respect to the map's norm."""
         ...
 
     def prox(self, penalty: Any, dual: ArrayLike, step: float) -> Floats:
@@ -100,28 +100,28 @@ class Kernel(Protocol):
     """A positive semidefinite function of two vectors, in blocks."""
 
     def block(self, X: ArrayLike, Z: ArrayLike, out: Any = None) -> Any:
-        """The Gram block K(X, Z); CSR for a sparse kernel."""
+        """Return the Gram block K(X, Z), as CSR for a sparse kernel."""
         ...
 
     def diagonal(self, X: ArrayLike) -> Floats:
-        """K(x, x) for each row x."""
+        """Return K(x, x) for each row x."""
         ...
 
 
 @runtime_checkable
 class Decoder(Protocol):
-    """The admissible outputs of a structured predictor. A missing mode raises, never falls back."""
+    """The admissible outputs of a structured predictor. A missing mode raises an error, without a fallback."""
 
     def best(self, scores: Any) -> Any:
-        """The output with the highest score."""
+        """Return the output with the highest score."""
         ...
 
     def best_augmented(self, scores: Any, gold: Any, cost: Any) -> Any:
-        """The output with the highest score plus cost against the gold output."""
+        """Return the output with the highest score plus cost against the gold output."""
         ...
 
     def marginals(self, scores: Any) -> tuple[Any, float]:
-        """Expected parts under the Gibbs distribution, and the log partition function."""
+        """Return the expected parts under the Gibbs distribution, and the log partition function."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Operators: objects that are their parameters, and the catalogue that the command, the docs and generic tests read.
+"""The base class of operators, and the registry of them that the command, the docs and generic tests read.
 
 >>> from spom.core import registry
 >>> registry.make("penalty", "l1", strength=0.5)
@@ -20,26 +20,26 @@ from spom.errors import Unsupported
 
 
 def keep(instance: Any, values: dict[str, Any]) -> None:
-    """Keep the arguments of a constructor under their own names: `keep(self, locals())`."""
+    """Store the arguments of a constructor under their own names: `keep(self, locals())`."""
     vars(instance).update({name: value for name, value in values.items() if name not in ("self", "__class__")})
 
 
 class Parameters:
-    """An object that is its constructor's arguments, each kept under its own name and as it was given.
+    """An object defined by its constructor's arguments, each stored under its own name, unchanged.
 
-    scikit-learn's `clone`, `set_params("penalty__strength")` and grid search work on such an object
-    without scikit-learn being imported here.
+    scikit-learn's `clone`, `set_params("penalty__strength")` and grid search work on such an object without importing
+    scikit-learn here.
     """
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
-        """The constructor's arguments by name, with their defaults."""
+        """Return the constructor's arguments by name, with their defaults."""
         if cls.__init__ is object.__init__:
             return {}
         return {a.name: a.default for a in list(inspect.signature(cls.__init__).parameters.values())[1:]}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; with `deep`, those of parameters that have parameters as `outer__inner`."""
+        """Return the parameters by name; with `deep`, also those of nested objects, as `outer__inner`."""
         found: dict[str, Any] = {name: getattr(self, name) for name in self._defaults()}
         if deep:
             for name, value in list(found.items()):
@@ -48,7 +48,7 @@ class Parameters:
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters by name (`inner__name` reaches into a parameter); all are checked, or none is set."""
+        """Set parameters by name (`outer__inner` for a nested one); if a check fails, none is changed."""
         known = self.get_params(deep=True)
         for name in params:
             if name not in known:
@@ -71,10 +71,10 @@ class Parameters:
                 setattr(self, outer, value)
 
     def _check(self) -> None:
-        """Raise a `ValueError` where a parameter makes no sense; constructors and `set_params` call it."""
+        """Raise a `ValueError` if a parameter is invalid; constructors and `set_params` call it."""
 
     def __repr__(self) -> str:
-        # Compared as text: values may be arrays, and a copy of a default is the default still.
+        # Compared as text: values may be arrays, and a copy of a default counts as the default.
         pairs = [(name, _short(getattr(self, name)), _short(default)) for name, default in self._defaults().items()]
         shown = ", ".join(f"{name}={value}" for name, value, default in pairs if value != default)
         return f"{type(self).__name__}({shown})"
@@ -116,7 +116,7 @@ class Entry:
 
 
 _entries: dict[tuple[str, str], Entry] = {}
-# Names that other libraries use for what is registered under another name here.
+# Names from other libraries for operators that have another name here.
 ALIASES = {
     ("penalty", "elasticnet"): "elastic-net",
     ("penalty", "ridge"): "squared-l2",
@@ -133,7 +133,7 @@ ALIASES = {
 def register(
     kind: str, name: str, *, examples: Callable[[], Sequence[Any]], formula: str = "", cost: str = ""
 ) -> Callable[[type[T]], type[T]]:
-    """Class decorator: give an operator its public name, its formula, its cost and examples of itself."""
+    """Return a class decorator that registers an operator's public name, formula, cost and examples."""
 
     def add(cls: type[T]) -> type[T]:
         key = (kind, name)
@@ -156,13 +156,13 @@ def _load(kind: str) -> None:
 
 
 def entries(kind: str) -> list[Entry]:
-    """All operators of a kind, sorted by name; the modules of their package are imported."""
+    """Return all operators of a kind, sorted by name; the modules of their package are imported."""
     _load(kind)
     return [entry for key, entry in sorted(_entries.items()) if key[0] == kind]
 
 
 def find(kind: str, name: str) -> Entry:
-    """The operator with this registered name or alias, or an error that says which name was probably meant.
+    """Return the operator with this registered name or alias, or raise an error that suggests a name.
 
     >>> find("penalty", "elasticnet").name
     'elastic-net'
@@ -175,7 +175,7 @@ def find(kind: str, name: str) -> Entry:
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """What to say to a name that is not known.
+    """Return the end of an error message about an unknown name: the nearest name and all names.
 
     >>> suggestion("group-laso", ["group-lasso", "l1"])
     "did you mean 'group-lasso'? The names are: group-lasso, l1"
@@ -187,12 +187,12 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 
 
 def make(kind: str, name: str, **params: Any) -> Any:
-    """A new instance of the operator with this registered name."""
+    """Create an instance of the operator with this registered name."""
     return find(kind, name).cls(**params)
 
 
 class TakesPenalty:
-    """`set_params(penalty__strength=...)`, and so a grid search, where the penalty is "auto" or a name.
+    """A mixin: `set_params(penalty__strength=...)`, and so grid search, also if the penalty is "auto" or a name.
 
     >>> from spom import SequenceTagger
     >>> SequenceTagger().set_params(penalty__strength=0.5).penalty
@@ -202,11 +202,11 @@ class TakesPenalty:
     penalty: Any
 
     def _auto_penalty(self) -> str:
-        """The name of the penalty that "auto" stands for."""
+        """Return the name of the penalty that "auto" stands for."""
         raise NotImplementedError  # each kind of estimator has its own
 
     def set_params(self, **params: Any) -> Self:
-        """As in scikit-learn. Parameters of a penalty that is given by name, or as "auto", make it an object."""
+        """Set parameters as in scikit-learn; `penalty__...` turns a penalty that is a name or "auto" into an object."""
         inner = {name: value for name, value in params.items() if name.startswith("penalty__")}
         own = {name: value for name, value in params.items() if name not in inner}
         super().set_params(**own)  # type: ignore[misc]  # scikit-learn's base has it

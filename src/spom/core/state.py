@@ -1,4 +1,4 @@
-"""What a solver yields: a snapshot of a run that can be saved, and resumed to the same bits."""
+"""States, which solvers yield: snapshots of a run that can be saved, and resumed with bit-identical results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from spom.core.arrays import Floats, check_csr_arrays, is_sparse, under
 from spom.core.container import read_file, write_file
 from spom.errors import ModelFileError
 
-# What a file that holds a state says that it is.
+# The `estimator` field of a file that holds a state.
 KIND = "State"
 
 
 def listed(theta: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """theta as arrays by name: one, or those of a CSR matrix."""
+    """Return theta as arrays by name: one array, or those of a CSR matrix."""
     if not is_sparse(theta):
         return {"theta": theta}
     parts = {"theta.data": theta.data, "theta.indices": theta.indices, "theta.indptr": theta.indptr}
@@ -25,7 +25,7 @@ def listed(theta: Any) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def unlisted(arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """theta of `listed`."""
+    """Return theta from the arrays of `listed`."""
     if "theta.data" not in arrays:
         return arrays["theta"]
     parts = (arrays["theta.data"], arrays["theta.indices"], arrays["theta.indptr"])
@@ -35,7 +35,7 @@ def unlisted(arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
 
 @dataclass(frozen=True)
 class Counters:
-    """What a run has cost so far, counted honestly."""
+    """The cost of a run so far, as numbers of evaluations."""
 
     gradients: int = 0
     proxes: int = 0
@@ -47,10 +47,10 @@ class Counters:
 class State:
     """One round of a solver.
 
-    `k` rounds are done; `theta` is the iterate, a copy that later rounds do not touch (an array; a CSR matrix where
-    a solver keeps the weights that are not zero alone); `objective` and
-    `loss` are NaN where the solver did not compute them. `internal` holds whatever else the solver needs
-    to go on, as arrays; `random` the state of its random generator, as JSON-able numbers.
+    `k` rounds are done. `theta` is the iterate, a copy that later rounds do not change: an array, or a CSR matrix if
+    the solver stores only nonzero weights. `objective` and `loss` are NaN if the solver did not compute them.
+    `internal` holds the arrays that the solver needs to resume, and `random` the state of its random generator, as
+    JSON-able numbers.
 
     >>> import numpy as np
     >>> state = State(k=3, theta=np.array([1.0, 0.0]))
@@ -71,7 +71,7 @@ class State:
 
     @property
     def nnz(self) -> int:
-        """The number of coordinates of theta that are not zero."""
+        """The number of nonzero coordinates of theta."""
         return int(np.count_nonzero(self.theta.data if is_sparse(self.theta) else self.theta))
 
     def save(self, path: str | Path) -> None:
@@ -81,7 +81,7 @@ class State:
 
     @classmethod
     def load(cls, path: str | Path) -> State:
-        """Read a state that `save` wrote; runs no code from the file."""
+        """Read a state that `save` wrote; no code from the file is run."""
         header, arrays = read_file(path, verify=True)
         if header.estimator != KIND:
             raise ModelFileError(f"{path}: not a saved state, but a file of kind {header.estimator}")
@@ -91,7 +91,7 @@ class State:
             raise ModelFileError(f"{path}: not a saved state, or a damaged one ({error})") from None
 
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """The state as JSON-able numbers and arrays by name."""
+        """Return the state as JSON-able numbers and arrays by name."""
         header = {
             "k": self.k,
             # hex keeps every bit, NaN included.
@@ -106,7 +106,7 @@ class State:
 
     @classmethod
     def unpacked(cls, header: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> State:
-        """The state of `packed()`."""
+        """Create a state from the results of `packed()`."""
         inner = under(arrays, "internal.")
         return cls(
             k=int(header["k"]),

@@ -1,4 +1,4 @@
-"""Readers, and loaders of public data sets with checksums. Names are imported on first use."""
+"""Readers of files, and loaders of public data sets with checksums. Names are imported on first use."""
 
 from __future__ import annotations
 

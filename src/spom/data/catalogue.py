@@ -1,4 +1,4 @@
-"""Which public files a data set is made of, where their authors publish them, and what must be inside."""
+"""The public files of each data set: where their authors publish them, and the checksums of their content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Source:
     """One file: its path under the data folder, addresses, and the sha256 of its content, decompressed.
 
-    `member` is the file's name inside the archive at the address, where that is one. A path that ends in .gz is
+    `member` is the file's name inside the archive, if the address is that of an archive. A path that ends in .gz is
     stored gzipped.
     """
 
@@ -21,7 +21,7 @@ class Source:
 
 @dataclass(frozen=True)
 class About:
-    """What a data set is, how much there is of it, and under which terms it may be used."""
+    """A description of a data set: what it is, its size, and its licence."""
 
     what: str
     count: str
@@ -45,7 +45,7 @@ _MNIST = (
 _POLARITY = ("https://www.cs.cornell.edu/people/pabo/movie-review-data/rt-polaritydata.tar.gz",)
 _LANDSAT = ("https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip",)
 _CHUNKING = "https://www.cnts.ua.ac.be/conll2000/chunking/{}"
-# The release that has just these files comes first where it is known; the sha256 decides.
+# The release with exactly these files comes first if it is known; the sha256 decides.
 _EWT = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/{}/{}"
 _EWT_RELEASES = ("r2.15", "r2.16", "r2.17", "r2.14", "r2.13", "master")
 

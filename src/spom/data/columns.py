@@ -1,6 +1,6 @@
-"""Tokens in columns, as files of one token per line have them, with blank lines between sentences.
+"""Tokens in columns, from files with one token per line and blank lines between sentences.
 
-They are kept as positions in the bytes of the file: no Python string is made until one is asked for.
+Tokens are stored as positions in the bytes of the file: Python strings are created only on request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spom.errors import DataError
 
 _CHUNK = 1 << 22
 _ANY_BLANK = -1
-# Names that are commonly given to the columns of words and of tags, in the order in which they are looked for.
+# Common names of the columns of words and of tags, in the order of the search.
 SYNONYMS = {
     "w": (("w", "word", "form", "token", "text"), 0),
     "pos": (("pos", "upos", "tag", "xpos"), 1),
@@ -29,7 +29,7 @@ SYNONYMS = {
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """w, pos, c2, c3, ...: what columns are called where nothing else is said."""
+    """Return the default names of columns: w, pos, c2, c3, ..."""
     return ("w", "pos", *(f"c{k}" for k in range(2, count)))[:count]
 
 
@@ -38,7 +38,7 @@ class Columns:
     """Sentences of tokens with c fields each: field k of token t is buffer[start[t, k] : start[t, k] + length[t, k]].
 
     Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. `lines` has the line of each token in `source`, from 1.
-    An integer index gives a sentence as a list of tuples of strings; a slice or an array of indices gives `Columns`.
+    An integer index returns a sentence as a list of tuples of strings, a slice or an array of indices `Columns`.
 
     >>> columns = Columns.from_lists([[("The", "DT"), ("cat", "NN")], [("Yes", "UH")]])
     >>> columns
@@ -61,7 +61,7 @@ class Columns:
     def from_lists(
         cls, sentences: Iterable[Iterable[str | Sequence[str]]], names: Sequence[str] | None = None, source: str = ""
     ) -> Columns:
-        """Columns of sentences, which are lists of tokens; a token is a string, or one string per column."""
+        """Create columns from sentences, which are lists of tokens; a token is a string, or one string per column."""
         flat: list[str] = []
         sizes: list[int] = []
         width = None if names is None else len(names)
@@ -102,9 +102,9 @@ class Columns:
         return int(self.start.shape[1])
 
     def column(self, which: int | str) -> int:
-        """The index of a column given by its index (negative ones from the end), or by its name.
+        """Return the index of a column given by its index (negative ones count from the end), or by its name.
 
-        `"w"` and `"pos"` also find the usual names of words and tags (form, upos, ...), else the first two columns.
+        `"w"` and `"pos"` also match the usual names of words and tags (form, upos, ...), else the first two columns.
         """
         if isinstance(which, str):
             if which in self.names:
@@ -123,14 +123,14 @@ class Columns:
         )
 
     def select(self, columns: Sequence[int | str]) -> Columns:
-        """The same sentences with some of the columns."""
+        """Return the same sentences with some of the columns."""
         index = [self.column(which) for which in columns]
         names = tuple(self.names[k] for k in index)
         start, length = self.start[:, index], self.length[:, index]
         return Columns(self.buffer, start, length, self.offsets, names, self.lines, self.source)
 
     def distinct(self, which: int | str) -> tuple[Codes, NDArray[np.object_]]:
-        """(a code from 0 on for each token; the string of each code) of a column, in order of first occurrence."""
+        """Return (the code of each token, the string of each code) of a column; codes number strings as they occur."""
         k = self.column(which)
         codes, first = distinct(self.buffer, self.start, self.length, k)
         raw = self.buffer.data
@@ -141,7 +141,7 @@ class Columns:
         return codes, strings
 
     def strings(self, which: int | str) -> list[list[str]]:
-        """A column as a list of lists of strings, one list per sentence."""
+        """Return a column as a list of lists of strings, one list per sentence."""
         codes, strings = self.distinct(which)
         flat: list[str] = strings[codes].tolist()
         bounds = self.offsets.tolist()
@@ -198,7 +198,7 @@ class Columns:
 
 
 def gather(offsets: Ints, index: Ints) -> tuple[Ints, Ints]:
-    """(the tokens of the sentences in `index`, in that order; their new offsets)."""
+    """Return (the tokens of the sentences in `index`, in that order, and their new offsets)."""
     sizes = np.diff(offsets)[index]
     found = offsets_of(sizes)
     tokens = np.arange(found[-1]) + np.repeat(offsets[index] - found[:-1], sizes)
@@ -206,7 +206,7 @@ def gather(offsets: Ints, index: Ints) -> tuple[Ints, Ints]:
 
 
 def joined(parts: Sequence[Columns], source: str = "") -> Columns:
-    """The sentences of several `Columns` with the same columns; parts of one text share it."""
+    """Join the sentences of several `Columns` with the same columns; parts of one text continue to share it."""
     if len({part.names for part in parts}) != 1:
         raise DataError(f"expected parts with the same columns, found {[part.names for part in parts]}")
     one = all(part.buffer is parts[0].buffer for part in parts)
@@ -225,7 +225,7 @@ def joined(parts: Sequence[Columns], source: str = "") -> Columns:
 
 
 def packed_strings(flat: list[str]) -> tuple[Bytes, Ints, Codes]:
-    """(the strings one after another as UTF-8, where each starts, how many bytes it has)."""
+    """Return (the concatenated strings as UTF-8, the start of each, the length of each in bytes)."""
     try:
         blob = "".join(flat).encode()
         length = np.fromiter(map(len, flat), dtype=np.int32, count=len(flat))
@@ -233,7 +233,7 @@ def packed_strings(flat: list[str]) -> tuple[Bytes, Ints, Codes]:
         raise DataError(f"expected tokens as strings ({error})") from None
     buffer, ends = np.frombuffer(blob, dtype=np.uint8), np.cumsum(length, dtype=np.int64)
     if ends.size and ends[-1] != buffer.size:
-        # Characters of several bytes: where each character begins says where strings end.
+        # Some characters have several bytes: find the ends of strings from the first byte of each character.
         begins = np.append(np.flatnonzero((buffer & 0xC0) != 0x80), buffer.size)
         ends = begins[ends]
         length = np.diff(ends, prepend=0).astype(np.int32)
@@ -251,13 +251,13 @@ def read_conll(
     comments: str | None = None,
     encoding: str = "utf-8",
 ) -> Columns:
-    """All sentences of a file of tokens in columns: one token per line, a blank line after each sentence.
+    """Read all sentences of a file of tokens in columns: one token per line, a blank line after each sentence.
 
-    `source` is a path, `"-"` for standard input, or a binary file; gzip and zstd are known by their first bytes.
-    Columns are separated by spaces or tabs, or by each `separator` where one is given ("\\t" lets fields contain spaces
-    and be empty). Lines that begin with `comments` (such as "#") are skipped. Line ends may be those of any system,
-    the last one may be missing, and -DOCSTART- lines are sentences like any other. Every line must have as many
-    columns as the first: another number is a `DataError` with the file and the line.
+    `source` is a path, `"-"` for standard input, or a binary file; gzip and zstd are detected by their first bytes.
+    Columns are separated by spaces or tabs, or by each `separator` if one is given ("\\t" allows fields to contain
+    spaces and to be empty). Lines that begin with `comments` (such as "#") are skipped. Line ends may be those of any
+    system, the last one may be missing, and -DOCSTART- lines are sentences like any other. Every line must have as many
+    columns as the first: another number raises a `DataError` with the file and the line.
 
     >>> import io
     >>> text = "the DT B-NP" + chr(10) + "cat NN I-NP" + chr(10) + chr(10) + "sleeps VBZ B-VP"
@@ -281,9 +281,9 @@ def read_conll_blocks(
     encoding: str = "utf-8",
     block_bytes: int = _CHUNK,
 ) -> Iterator[Columns]:
-    """The same file as a stream of `Columns` of whole sentences, about `block_bytes` each, in memory that stays flat.
+    """Read the same file as a stream of `Columns` of whole sentences, about `block_bytes` each, in constant memory.
 
-    A file without tokens gives no block. A block is given as soon as it is whole, so that a pipe can be followed.
+    A file without tokens yields no block. A block is yielded as soon as it is complete, so a pipe can be followed.
     """
     line = 0
     with opened(source) as (name, file):
@@ -304,7 +304,7 @@ def _parsed(
     comments: str | None,
     encoding: str,
 ) -> Columns | None:
-    """`content` as columns, None where it has no tokens; `before` lines came before it."""
+    """Parse `content` into columns, or return None if it has no tokens; `before` is the number of lines before it."""
     content = _as_utf8(content, name, before, encoding)
     buffer = np.frombuffer(content, dtype=np.uint8)
     byte = _ANY_BLANK if separator is None else _one_byte(separator, "separator")
@@ -341,7 +341,7 @@ def _one_byte(text: str, name: str) -> int:
 
 
 def _width(buffer: Bytes, skip: int, separator: int, comment: int) -> int:
-    """How many columns the first line of tokens has; 0 where there is none."""
+    """Return how many columns the first line of tokens has, or 0 if there is none."""
     at = _first_token(buffer, skip, separator, comment)
     if at < 0:
         return 0
@@ -350,7 +350,7 @@ def _width(buffer: Bytes, skip: int, separator: int, comment: int) -> int:
 
 
 def _first_token(buffer: Bytes, skip: int, separator: int, comment: int) -> int:
-    """Where the first line starts that has a token; -1 where there is none."""
+    """Return where the first line with a token starts, or -1 if there is none."""
     at, content = skip, buffer.tobytes()
     while at < len(content):
         end = content.find(b"\n", at)
@@ -367,7 +367,7 @@ def _first_token(buffer: Bytes, skip: int, separator: int, comment: int) -> int:
 def parse_tokens(
     text: Bytes, i: int, separator: int, comment: int, start: Ints, length: Codes, lines: Ints, offsets: Ints
 ) -> tuple[int, int, int]:
-    """(tokens, sentences, columns) of the text from byte `i` on; other columns than expected stop it at that token."""
+    """Return the numbers of tokens, sentences and columns from byte `i` on; stop at a token with other columns."""
     n, sentences, width, end = 0, 0, start.shape[1], text.size
     line, offsets[0] = 0, 0
     while i < end:
@@ -417,7 +417,7 @@ def parse_tokens(
 
 @kernel(f"void({BYTES}, int64[::1], int64[::1], int64[::1], {BYTES}, int64[::1], uint8[::1])")
 def put_fields(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Bytes, first: Ints, out: Bytes) -> None:
-    """Copy the text with field c = codes[t], fields[first[c] : first[c + 1]], in place of begin[t] to end[t] - 1."""
+    """Copy the text, replacing bytes begin[t] to end[t] - 1 by fields[first[c] : first[c + 1]] with c = codes[t]."""
     at, o = 0, 0
     for t in range(begin.size):
         for i in range(at, begin[t]):
@@ -433,7 +433,7 @@ def put_fields(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Bytes, 
 
 
 def spliced(text: Bytes, begin: Ints, end: Ints, codes: Ints, fields: Sequence[bytes]) -> bytes:
-    """The text with the bytes begin[t] to end[t] - 1 of each token, in their order, replaced by fields[codes[t]].
+    """Return the text with bytes begin[t] to end[t] - 1 of each token t, in order, replaced by fields[codes[t]].
 
     >>> text = np.frombuffer(b"the DT, cat NN", dtype=np.uint8)
     >>> spliced(text, np.array([6, 14]), np.array([6, 14]), np.array([1, 0]), [b" I-NP", b" B-NP"])

@@ -1,4 +1,4 @@
-"""Reading and writing CoNLL-U: whole files, or block by block in flat memory."""
+"""Reading and writing CoNLL-U: whole files, or block by block in constant memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CHUNK = 1 << 22
 
 
 def read_conllu(source: Any) -> Treebank:
-    """The sentences of a CoNLL-U file: a path, `-` for standard input, or a binary file; gzip and zstd are undone.
+    """Read a CoNLL-U file, given as a path, `-` for standard input, or a binary file; gzip and zstd are decompressed.
 
-    As the standard says, words are the lines with a whole number as their id. Multiword tokens (`1-2`), empty nodes
-    (`8.1`) and comments are no words of the tree; they are kept and written again by `write_conllu`. HEAD may be `_`.
-    A line that cannot be read is a `DataError` with file and line.
+    Following the standard, words are the lines with a whole number as their id. Multiword tokens (`1-2`), empty nodes
+    (`8.1`) and comments are not words of the tree; they are kept and written again by `write_conllu`. HEAD may be `_`.
+    A line that cannot be read raises a `DataError` with file and line.
 
     >>> import io
     >>> text = "# text = Dogs bark|1|Dogs|dog|NOUN|_|_|2|nsubj|_|_|2|bark|bark|VERB|_|_|0|root|_|_|"
@@ -39,7 +39,7 @@ def read_conllu(source: Any) -> Treebank:
 
 
 def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treebank:
-    """The sentences in the bytes of a CoNLL-U file, whose first line has the number `first_line`."""
+    """Parse the bytes of a CoNLL-U file, whose first line has the number `first_line`."""
     if not content.isascii():
         decoded(content, name, first_line - 1, hint=", which CoNLL-U files must be")
     text = np.frombuffer(content, dtype=np.uint8)
@@ -47,7 +47,7 @@ def parse_conllu(content: bytes, name: str = "", first_line: int = 1) -> Treeban
     start, length = np.empty((lines, parser.WIDTH), dtype=np.int64), np.empty((lines, parser.WIDTH), dtype=np.int32)
     numbers, heads = np.empty(lines, dtype=np.int64), np.empty(lines, dtype=np.int64)
     offsets, spans = np.zeros(lines + 1, dtype=np.int64), np.empty((lines, 2), dtype=np.int64)
-    # Two more line ends make sure that the last sentence is ended.
+    # Two more line ends make sure that the last sentence ends.
     code, line, words, sentences = parser.find_words(
         np.frombuffer(content + b"\n\n", dtype=np.uint8), start, length, numbers, heads, offsets, spans
     )
@@ -80,7 +80,7 @@ def _explain(code: int, content: bytes, line: int, number: int) -> str:
 
 
 def iter_conllu(source: Any, block_bytes: int = _CHUNK) -> Iterator[Treebank]:
-    """The sentences of a CoNLL-U file in blocks of about `block_bytes` of text, so that memory stays flat."""
+    """Yield the sentences of a CoNLL-U file in blocks of about `block_bytes` of text, in constant memory."""
     if block_bytes < 1:
         raise ValueError(f"block_bytes must be >= 1; it is {block_bytes!r}")
     with opened(source) as (name, file):
@@ -93,7 +93,7 @@ def iter_conllu(source: Any, block_bytes: int = _CHUNK) -> Iterator[Treebank]:
 
 
 def conllu_text(bank: Treebank) -> bytes:
-    """The sentences as CoNLL-U, with the treebank's heads and relations in the text that they were read from."""
+    """Return the sentences as CoNLL-U: the text that they were read from, with the treebank's heads and relations."""
     names = [name.encode() for name in bank.relation_names]
     ends = np.zeros(len(names) + 1, dtype=np.int64)
     ends[1:] = np.cumsum([len(name) for name in names], dtype=np.int64)
@@ -109,7 +109,7 @@ def conllu_text(bank: Treebank) -> bytes:
 
 
 def join_treebanks(banks: Iterable[Treebank], name: str = "") -> Treebank:
-    """The sentences of several treebanks as one. Parts of one text, as predictions for its shards are, share it."""
+    """Join several treebanks. Parts of one text, such as predictions for its shards, continue to share it."""
     parts = list(banks)
     if parts and all(part.columns.buffer is parts[0].columns.buffer for part in parts):
         return _of_one_text(parts, name)
@@ -117,7 +117,7 @@ def join_treebanks(banks: Iterable[Treebank], name: str = "") -> Treebank:
 
 
 def _of_one_text(parts: list[Treebank], name: str) -> Treebank:
-    """The sentences of several treebanks that are positions in the same text."""
+    """Join several treebanks whose sentences are positions in the same text."""
     names: dict[str, int] = {}
     codes = []
     for part in parts:
@@ -129,7 +129,7 @@ def _of_one_text(parts: list[Treebank], name: str) -> Treebank:
 
 
 def replace_columns(bank: Treebank, columns: dict[str, Any]) -> Treebank:
-    """A treebank with other values in some columns: see `Treebank.with_columns`."""
+    """Return a treebank with other values in some columns: see `Treebank.with_columns`."""
     for name in columns:
         if name not in NAMES or name in ("id", "head", "deprel"):
             raise ValueError(f"there is no column {name!r} to replace; with_trees changes heads and relations")
@@ -150,7 +150,7 @@ def replace_columns(bank: Treebank, columns: dict[str, Any]) -> Treebank:
 
 
 def _coded(values: Any, bank: Treebank, name: str) -> tuple[Any, list[str]]:
-    """(a code for each word, the strings) of a column in any form that `with_columns` takes, checked."""
+    """Return (a code for each word, the strings) of a column in any form that `with_columns` takes, checked."""
     if isinstance(values, tuple) and len(values) == 2 and isinstance(values[0], np.ndarray):
         codes, names = np.asarray(values[0]), [str(text) for text in values[1]]
     else:
@@ -171,8 +171,8 @@ def _coded(values: Any, bank: Treebank, name: str) -> tuple[Any, list[str]]:
 def write_conllu(banks: Treebank | Iterable[Treebank], target: Any) -> None:
     """Write a treebank, or several one after another, to a path, `-` (standard output) or a binary file.
 
-    Comments, multiword tokens, empty nodes and the columns besides HEAD and DEPREL are those of the input. A file is
-    written under a temporary name and moved, so that a crash leaves what was there.
+    Comments, multiword tokens, empty nodes and all columns except HEAD and DEPREL are those of the input. A file is
+    written under a temporary name and moved into place, so a crash leaves the old file as it was.
     """
     parts = (conllu_text(bank) for bank in ([banks] if isinstance(banks, Treebank) else banks))
     if isinstance(target, str) and target == "-":

@@ -1,4 +1,4 @@
-"""CoNLL-U in compiled code: where the fields of each word are, and the text of trees put back into their place."""
+"""Compiled code for CoNLL-U: find the fields of each word, and write heads and relations back into the text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from spom.data.interning import BYTES, Bytes, Codes
 
 WIDTH = 10
 HEAD, DEPREL = 6, 7
-# What `find_words` returns first.
+# The codes that `find_words` returns first.
 DONE, COLUMNS, ID, ORDER, HEAD_TEXT, RANGE = range(6)
 
 
 @kernel(f"int64({BYTES}, int64, int64)")
 def whole_number(text: Bytes, at: int, end: int) -> int:
-    """The number in decimal digits that fills a span, or -1 for anything else."""
+    """Return the number whose decimal digits fill a span, or -1 for anything else."""
     if at >= end or end - at > 9:
         return -1
     value = 0
@@ -32,7 +32,7 @@ def whole_number(text: Bytes, at: int, end: int) -> int:
 
 @kernel(f"int64({BYTES}, int64, int64, int64[::1], int32[::1])")
 def split_line(text: Bytes, at: int, end: int, start: Ints, length: Codes) -> int:
-    """The fields of one line, separated by tabs; returns how many there are, also beyond those kept."""
+    """Split one line at tabs into fields; return how many there are, including those beyond the end of `start`."""
     count = 0
     begin = at
     for i in range(at, end + 1):
@@ -46,7 +46,7 @@ def split_line(text: Bytes, at: int, end: int, start: Ints, length: Codes) -> in
 
 @kernel(f"boolean({BYTES}, int64, int64)")
 def is_range_or_empty_node(text: Bytes, at: int, end: int) -> bool:
-    """Whether an id is that of a multiword token (3-4) or of an empty node (8.1)."""
+    """Tell whether an id is that of a multiword token (3-4) or of an empty node (8.1)."""
     for i in range(at + 1, end - 1):
         if text[i] == 45 or text[i] == 46:
             return whole_number(text, at, i) >= 0 and whole_number(text, i + 1, end) >= 0
@@ -57,10 +57,12 @@ def is_range_or_empty_node(text: Bytes, at: int, end: int) -> bool:
 def find_words(
     text: Bytes, start: Ints, length: Codes, lines: Ints, heads: Ints, offsets: Ints, spans: Ints
 ) -> tuple[int, int, int, int]:
-    """(what is wrong, line of it or its count of fields, words, sentences), with all fields in the arrays.
+    """Fill the arrays with all fields; return (what is wrong, its line, words, sentences).
 
-    Comments, multiword tokens and empty nodes are no words; they stay in the span of their sentence. A head that is
-    `_` is -1. `offsets[0]` is 0 already.
+    In place of words, COLUMNS gives the number of fields of that line, and ORDER the expected id.
+
+    Comments, multiword tokens and empty nodes are not words; they stay in the span of their sentence. A head `_`
+    becomes -1. `offsets[0]` must be 0.
     """
     words = sentences = 0
     line, at, first, begin = 0, 0, 0, -1
@@ -112,7 +114,7 @@ def find_words(
 
 @kernel("void(uint8[::1], int64, int64)")
 def put_number(out: Bytes, at: int, value: int) -> None:
-    """The decimal digits of a number, the last of them before `at`."""
+    """Write the decimal digits of a number, the last of them before `at`."""
     while True:
         at -= 1
         out[at] = 48 + value % 10
@@ -123,7 +125,7 @@ def put_number(out: Bytes, at: int, value: int) -> None:
 
 @kernel("int64(int64)")
 def digits(value: int) -> int:
-    """How many decimal digits a number has."""
+    """Return how many decimal digits a number has."""
     count = 1
     while value >= 10:
         value //= 10
@@ -132,7 +134,7 @@ def digits(value: int) -> int:
 
 
 class Arcs(NamedTuple):
-    """Heads and relations of all words; the name of relation r ends at ends[r + 1] of all names."""
+    """Heads and relations of all words; the name of relation r ends at ends[r + 1] in the joined names."""
 
     heads: Annotated[Ints, "int64[::1]"]
     relations: Annotated[Codes, "int32[::1]"]
@@ -146,7 +148,7 @@ class Arcs(NamedTuple):
 def put_trees(
     text: Bytes, spans: Ints, offsets: Ints, start: Ints, length: Codes, arcs: Arcs, names: Bytes, out: Bytes
 ) -> int:
-    """Write the text of all sentences with heads and relations in their places; return how many bytes that is.
+    """Write the text of all sentences with heads and relations in their places; return the number of bytes.
 
     With an empty `out` the bytes are only counted.
     """

@@ -1,19 +1,19 @@
-"""Dependency trees as SVG: words below, arcs from heads to words above them, with their relations."""
+"""Dependency trees as SVG: words in a row, with labelled arcs from heads to words above them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-# Pixels: a letter, the least width of a word, the space between words, the height of a level, the lines below.
+# Pixels: width of a letter, least width of a word, space between words, height of a level, height of the lines below.
 _LETTER, _LEAST, _GAP, _LEVEL, _BELOW = 8, 24, 14, 26, 44
 
 
 def levels(heads: Sequence[int]) -> list[int]:
-    """The level of the arc of each word: above all arcs that lie below it; 0 for a root.
+    """Return the level of each word's arc, above all arcs that it spans and shorter ones that it crosses; 0 for a root.
 
     >>> levels([2, 3, 0, 3])
-    [1, 2, 0, 1]
+    [1, 1, 0, 1]
     """
     found = [0] * len(heads)
     spans = [(abs(head - i), min(head, i), max(head, i), i) for i, head in enumerate(heads, 1) if head > 0]
@@ -25,7 +25,7 @@ def levels(heads: Sequence[int]) -> list[int]:
 
 
 def tree_svg(words: Sequence[str], tags: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> str:
-    """One sentence as SVG; a head is a word from 1 on, 0 for the root, less where there is none.
+    """Draw one sentence as SVG; a head is a word counted from 1, 0 for the root, or negative if there is none.
 
     >>> svg = tree_svg(["Dogs", "bark"], ["NOUN", "VERB"], [2, 0], ["nsubj", "root"])
     >>> svg[:4], svg.count("<path"), "nsubj" in svg
@@ -64,7 +64,7 @@ def _text(x: int, y: int, text: str, size: int) -> str:
 
 
 def _arrow(path: str, x: int, base: int, relation: str, y: int, middle: int | None = None) -> list[str]:
-    """An arc, its head above a word, and its relation."""
+    """Return an arc, its arrowhead above a word, and its relation."""
     tip = f"M{x - 4},{base - 8} L{x + 4},{base - 8} L{x},{base} Z"
     return [
         f'<path d="{path}" fill="none" stroke="#4a7ab5"/>',

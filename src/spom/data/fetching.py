@@ -1,4 +1,4 @@
-"""The data folder, and getting public data sets into it: downloaded once, checked by sha256, moved into place."""
+"""The data folder, and fetching of public data sets: downloaded once, checked by sha256, moved into place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMEOUT = 30.0
 
 
 def data_folder() -> Path:
-    """`$SPOM_DATA`, or `spom` in the user's cache."""
+    """Return `$SPOM_DATA`, or `spom` in the user's cache."""
     given = os.environ.get("SPOM_DATA")
     if given:
         return Path(given).expanduser()
@@ -33,10 +33,10 @@ def data_folder() -> Path:
 
 
 def fetch(name: str, folder: str | Path | None = None) -> Path:
-    """Make sure that a data set is there, whole and unaltered, and return its folder.
+    """Make sure that a data set is complete and unaltered, and return its folder.
 
-    Files that are missing are downloaded from their public addresses. The sha256 is that of the content,
-    decompressed, so that a file that was packed again passes, and an altered one does not.
+    Missing files are downloaded from their public addresses. The sha256 is that of the decompressed content, so a
+    file that was compressed again passes, and an altered one does not.
     """
     if name not in CATALOGUE:
         raise Unsupported(f"there is no data set {name!r}; the names are: {', '.join(sorted(CATALOGUE))}")
@@ -55,14 +55,14 @@ def fetch(name: str, folder: str | Path | None = None) -> Path:
 
 
 def located(name: str) -> Path:
-    """The folder of a data set; it is fetched where a file of it is missing."""
+    """Return the folder of a data set; it is fetched if one of its files is missing."""
     root = data_folder()
     here = all((root / source.path).exists() for source in CATALOGUE.get(name, ()))
     return root / name if here and name in CATALOGUE else fetch(name)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a data file, decompressed; a `DataError` where it is damaged."""
+    """Read the content of a data file, decompressed; raise a `DataError` if it is damaged."""
     try:
         return _content(path)
     except (OSError, EOFError) as error:
@@ -79,7 +79,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _download(source: Source, root: Path, archives: dict[str, bytes]) -> bytes:
-    """The content of one file from the first address that gives the right one."""
+    """Download the content of one file from the first address that has the right one."""
     problems = []
     for address in source.addresses:
         try:
@@ -99,7 +99,7 @@ def _download(source: Source, root: Path, archives: dict[str, bytes]) -> bytes:
 
 
 def _get(address: str) -> bytes:
-    """The bytes at an address, with a progress bar on a terminal where it takes long."""
+    """Download the bytes at an address, with progress on a terminal after 2 s."""
     parts, size, begin, shown = [], 0, time.perf_counter(), False
     request = urllib.request.Request(address, headers={"User-Agent": "spom"})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
@@ -131,7 +131,7 @@ def _unpacked(raw: bytes, source: Source) -> bytes:
 
 
 def _store(path: Path, content: bytes) -> None:
-    """Write under a temporary name, then move: a crash leaves nothing half written."""
+    """Write under a temporary name, then move: a crash leaves no half-written file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     packed = gzip.compress(content, mtime=0) if path.suffix == ".gz" else content
     with replacing(path) as file:

@@ -1,7 +1,7 @@
-"""Data that are made, not found: ingredients of recipes with their parts marked, and words of handwritten digits.
+"""Generated data: ingredients of recipes with labelled parts, and words of handwritten digits.
 
-Both are for demonstrations and tests that need no download. What they show of an algorithm is true of these data; what
-it does on real ones only real ones tell.
+Both are for demonstrations and tests that need no download. Results on them hold for these data only and do not
+predict results on real data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNITS = {
     "count": ["cloves", "slices", "sprigs", "stalks", "handfuls", "pieces", "leaves"],
     "pack": ["can", "cans", "jar", "packet", "bunch", "bag"],
 }
-# (kind of unit, head of the name, what may stand before it as a part of the name)
+# (kind of unit, head of the name, words that may precede it as a part of the name)
 _FOODS: list[tuple[str, str, list[str]]] = [
     ("weigh", "flour", ["plain", "wholemeal", "rye", "self-raising"]),
     ("weigh", "sugar", ["brown", "caster", "icing", "palm"]),
@@ -69,7 +69,7 @@ _ASIDE = [
     ["optional"],
 ]
 _AMOUNTS = ["1/2", "1/4", "3/4", "2/3", "half", "a", "two", "three"]
-# Syllables of names and verbs that nobody has heard before: what is new in a text is an open class.
+# Syllables of invented names and verbs: new words of a text belong to open classes.
 _FIRST = ["bra", "ca", "do", "fen", "gar", "hal", "ko", "lu", "mo", "nar", "pe", "ri", "sal", "tan", "vo", "zu"]
 _MIDDLE = ["da", "li", "ma", "no", "ra", "se", "to", "vi"]
 _LAST = ["lla", "mi", "nut", "berry", "root", "kin", "s", "tto", "ne", "fish"]
@@ -77,11 +77,11 @@ _SHELVES = "ABCDEF"
 
 
 def ingredients(sentences: int, seed: int = 0) -> Columns:
-    """Lines of made-up recipes in the columns w (the word), shelf (a random letter) and label (B-, I-, O).
+    """Generate lines of made-up recipes in the columns w (the word), shelf (a random letter) and label (B-, I-, O).
 
-    The parts are AMOUNT, UNIT, NAME, HOW (what was done to it) and NOTE. Words are ambiguous as they are in
-    kitchens: cloves are a unit of garlic and a spice, ground beef is a name, and ground almonds are almonds. Half
-    of the names and verbs are made of syllables, so that a new text has words that no text before it had.
+    The parts are AMOUNT, UNIT, NAME, HOW (the preparation) and NOTE. Words are ambiguous as in real recipes: cloves
+    are a unit of garlic and a spice, ground beef is a name, and ground almonds are almonds. Half of the names and
+    verbs are built from syllables, so that a new text has words that no earlier text had.
 
     >>> columns = ingredients(100)
     >>> len(columns), columns.names
@@ -101,7 +101,7 @@ def ingredients(sentences: int, seed: int = 0) -> Columns:
 
 
 def _line(random: np.random.Generator) -> list[tuple[str, list[str]]]:
-    """(part, its words) of one line, in order."""
+    """Return (part, its words) of one line, in order."""
 
     def pick(of: list[Any]) -> Any:
         return of[int(random.integers(len(of)))]
@@ -133,7 +133,7 @@ def _line(random: np.random.Generator) -> list[tuple[str, list[str]]]:
     verb = stem() + "ed" if chance(0.5) else pick(_HOW)
     how = [*([stem() + "ly" if chance(0.3) else pick(_VERY)] if chance(0.4) else []), verb]
     if chance(0.25):
-        # "2 cups chopped onions": what was done comes first; "ground" then is no part of the name.
+        # "2 cups chopped onions": the preparation comes first; "ground" is then not a part of the name.
         first = ["ground"] if head in ("almonds", "pepper") and chance(0.5) else how
         parts += [("HOW", first), ("NAME", name)]
     else:
@@ -143,7 +143,7 @@ def _line(random: np.random.Generator) -> list[tuple[str, list[str]]]:
             if chance(0.15):
                 parts += [("O", ["and"]), ("HOW", [pick(_HOW)])]
     if chance(0.35):
-        # A note may name a food too, and only its first words tell.
+        # A note may name a food too; only its first words tell it apart.
         note = pick(_ASIDE) if chance(0.5) else [*pick([["for", "the"], ["or"], ["to", "serve", "with"]]), *food()]
         parts += [*([("O", [","])] if chance(0.7) else []), ("NOTE", note)]
     return parts
@@ -163,7 +163,7 @@ def _amount(random: np.random.Generator, pick: Any, chance: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Words:
-    """Sequences of images with their labels: `X` has a matrix (characters, pixels) a word, `y` a vector of digits."""
+    """Sequences of images with their labels: `X` has a matrix (characters, pixels) per word, `y` a vector of digits."""
 
     X: list[Floats]
     y: list[Ints]
@@ -175,17 +175,17 @@ class Words:
 def digit_words(
     images: Floats, labels: NDArray[Any], words: int, seed: int = 0, noise: float = 0.25, length: int = 6
 ) -> Words:
-    """Words of digits drawn from a chain, from each digit to three of the ten, 8 : 3 : 1; a noisy image for each.
+    """Generate words of digits from a chain with three successors per digit, 8 : 3 : 1, and a noisy image per digit.
 
-    `images` are rows of pixels from 0 to 1, and a word takes its images from these alone, so that a split of the images
-    is a split of the words. `noise` is the standard deviation of what is added to each pixel.
+    `images` are rows of pixels from 0 to 1. Words use only these images, so a split of the images is a split of the
+    words. `noise` is the standard deviation of the noise added to each pixel.
 
     >>> made = digit_words(np.eye(10), np.arange(10), words=2, seed=0, noise=0.0)
     >>> [word.tolist() for word in made.y][0] == [int(image.argmax()) for image in made.X[0]]
     True
     """
     random = np.random.default_rng(seed)
-    # The chain is the same for every seed: those of training and of testing speak one language.
+    # The chain is the same for every seed, so that training and test words have the same distribution.
     chain = np.random.default_rng(1)
     nexts = np.array([chain.permutation(10)[:3] for _ in range(10)])
     shares = np.array([8.0, 3.0, 1.0]) / 12.0

@@ -1,4 +1,4 @@
-"""Sentences of made-up recipes with trees, as CoNLL-U: a treebank that needs no download."""
+"""Generated sentences of recipes with trees, as CoNLL-U: a treebank that needs no download."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _FOODS = {"onions": "onion", "carrots": "carrot", "leeks": "leek", "rice": "rice
 _FOODS |= {"potatoes": "potato", "eggs": "egg", "butter": "butter", "lentils": "lentil", "mushrooms": "mushroom"}
 _PLACES = ("pan", "bowl", "pot", "oven", "sieve", "dish", "wok", "jar")
 _KINDS = ("large", "small", "fresh", "red", "hot", "clean", "old", "dry")
-# A word: form, lemma, UPOS, features, how many words away its head is, relation, whether a blank follows.
+# A word: form, lemma, UPOS, features, distance to its head in words, relation, whether a blank follows.
 _Word = tuple[str, str, str, str, int, str, bool]
 
 
 def kitchen(sentences: int, seed: int = 0) -> str:
-    """Sentences such as `Don't boil the red onions in a small pan.`, four to a paragraph, in CoNLL-U.
+    """Generate sentences such as `Don't boil the red onions in a small pan.`, four per paragraph, in CoNLL-U.
 
     >>> print(kitchen(1).splitlines()[1])
-    # text = Drain the dry butter.
+    # text = Cover the large eggs.
     """
     random, lines = np.random.default_rng(seed), []
     for s in range(sentences):
@@ -67,7 +67,7 @@ def _phrase(
     relation: str,
     case: str = "",
 ) -> list[_Word]:
-    """A noun with what stands before it; `root` is how far away its first word is from the verb."""
+    """Generate a noun with the words before it; `root` is the distance from its first word to the verb."""
     before: list[tuple[str, str, str, str]] = [(case, "ADP", "_", "case")] if case else []
     kind = "Definite=Def|PronType=Art" if article == "the" else "Definite=Ind|PronType=Art"
     before.append((article, "DET", kind, "det"))

@@ -1,4 +1,4 @@
-"""Which tokens are the same string: compiled hashing of spans of bytes."""
+"""Interning of tokens: equal strings get equal codes, by compiled hashing of spans of bytes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from spom.core.jit import kernel
 Bytes = NDArray[np.uint8]
 Codes = NDArray[np.int32]
 
-# Arrays that a kernel only reads may be read-only: bytes of a file, or a model that is mapped into memory.
+# Input arrays of a kernel may be read-only: bytes of a file, or a model mapped into memory.
 BYTES = "Array(uint8, 1, 'C', readonly=True)"
 SPANS = "Array(int64, 2, 'A', readonly=True), Array(int32, 2, 'A', readonly=True)"
 
 
 @kernel(f"uint64({BYTES}, int64, int64)")
 def eight_bytes(buffer: Bytes, start: int, count: int) -> Any:
-    """`count` bytes, at most eight, as one number, the first byte lowest."""
+    """Return `count` bytes, at most eight, as one number, the first byte lowest."""
     word = np.uint64(0)
     if start + 8 <= buffer.size and count > 0:
-        # Unsigned indices, and eight reads side by side, become a single load.
+        # Eight reads with unsigned indices compile to a single load.
         i = np.uint64(start)
         for j in range(8):
             word |= np.uint64(buffer[i + np.uint64(j)]) << np.uint64(8 * j)
@@ -35,10 +35,10 @@ def eight_bytes(buffer: Bytes, start: int, count: int) -> Any:
 
 @kernel(f"uint64({BYTES}, int64, int64)")
 def hash_bytes(buffer: Bytes, start: int, length: int) -> Any:
-    """A hash of a span. Model files depend on it: it stays as it is.
+    """Compute a hash of a span. It must never change, because model files depend on it.
 
-    Spans of less than eight bytes that differ have different hashes, because each step can be undone: they are hashed
-    as one number with the length in its highest byte, where longer ones have a bit that no such length has.
+    Different spans of less than eight bytes have different hashes, because each step is invertible: they are hashed as
+    one number with the length in its highest byte. Longer spans set a bit there that no such length sets.
     """
     odd = np.uint64(10376313370251892927)
     if length < 8:
@@ -56,7 +56,7 @@ def hash_bytes(buffer: Bytes, start: int, length: int) -> Any:
 
 @kernel(f"boolean({BYTES}, int64, {BYTES}, int64, int64)")
 def same_bytes(a: Bytes, i: int, b: Bytes, j: int, length: int) -> bool:
-    """Whether two spans of the same length hold the same bytes."""
+    """Tell whether two spans of the same length hold the same bytes."""
     for k in range(0, length, 8):
         count = min(length - k, 8)
         if eight_bytes(a, i + k, count) != eight_bytes(b, j + k, count):
@@ -66,7 +66,7 @@ def same_bytes(a: Bytes, i: int, b: Bytes, j: int, length: int) -> bool:
 
 @kernel(f"Tuple((int32[::1], int64[::1]))({BYTES}, {SPANS}, int64)")
 def distinct(buffer: Bytes, start: Ints, length: Codes, k: int) -> tuple[Codes, Ints]:
-    """(a code from 0 on for each token of column k; the first token of each code), in order of first occurrence."""
+    """Return (the code of each token of column k, the first token of each code); codes number strings as they occur."""
     n, t, size, count = start.shape[0], 0, 1024, 0
     codes, first, hashes = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint64)
     table = np.zeros(size, dtype=np.int32)

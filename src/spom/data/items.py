@@ -1,4 +1,4 @@
-"""CRFsuite's item files: a label and named features per line, tabs between them, a blank line after each sequence."""
+"""CRFsuite's item files: a label and named features per line, separated by tabs, a blank line after each sequence."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Token = list[str] | dict[str, float]
 
 @dataclass(frozen=True)
 class Items:
-    """Some sequences: `X` has a list of tokens each, `y` their labels, `text` the lines they came from.
+    """Sequences: `X` has a list of tokens per sequence, `y` their labels, `text` the lines that they were read from.
 
-    A token is the list of its features, or where one has a weight a dict from feature to weight.
+    A token is the list of its features, or if one of them has a weight a dict from feature to weight.
     """
 
     X: list[list[Token]]
@@ -25,16 +25,16 @@ class Items:
     source: str
 
     def add(self, X: list[Token], y: list[str], text: list[str]) -> None:
-        """One more sequence."""
+        """Append a sequence."""
         self.X.append(X)
         self.y.append(y)
         self.text.append(text)
 
 
 def read_items(source: Any) -> Items:
-    """All sequences of an item file: `label TAB feature[:weight] TAB ...`, plain or compressed, `-` for standard input.
+    """Read an item file: `label TAB feature[:weight] TAB ...`, plain or compressed, `-` for standard input.
 
-    A colon that is part of a name is written as a backslash and a colon, a backslash as two.
+    In names, a colon is written as a backslash and a colon, and a backslash as two backslashes.
 
     >>> import io
     >>> text = "B\\tw=the\\tcap:0.5\\nI\\tw=cat\\n\\n"
@@ -49,7 +49,7 @@ def read_items(source: Any) -> Items:
 
 
 def iter_items(source: Any, tokens: int = 1 << 15) -> Iterator[Items]:
-    """The same in blocks of whole sequences with about so many tokens each."""
+    """Yield the sequences in blocks of whole sequences, with about `tokens` tokens each."""
     with opened(source) as (name, file):
         found, count = Items([], [], [], name), 0
         X: list[Token] = []
@@ -88,7 +88,7 @@ def _token(features: list[str], name: str, number: int) -> Token:
 
 
 def _feature(feature: str, name: str, number: int) -> tuple[str, float | None]:
-    """(its name without escapes, its weight or None)."""
+    """Return (the name of a feature without escapes, its weight or None)."""
     at, text = 0, []
     while at < len(feature):
         if feature[at] == "\\" and at + 1 < len(feature):

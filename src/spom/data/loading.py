@@ -19,10 +19,10 @@ from spom.errors import DataError, Unsupported
 
 @dataclass(frozen=True)
 class Dataset:
-    """Examples `X` with targets `y` and, where they exist, the split that everybody uses.
+    """Examples `X` with targets `y` and, if there is one, the standard split.
 
-    `train`, `test` are index arrays; `folds` has one integer for each example. `X` is a matrix, or for
-    structured data whatever the loader says.
+    `train`, `test` are index arrays; `folds` has one integer per example. `X` is a matrix, or for structured data
+    as described in the loader.
 
     >>> import numpy as np
     >>> data = Dataset("toy", X=np.eye(3), y=np.array([0, 1, 1]), train=np.array([0, 1]), test=np.array([2]))
@@ -40,7 +40,7 @@ class Dataset:
     classes: NDArray[Any] | None = None
 
     def part(self, which: str) -> tuple[Any, Any]:
-        """(X, y) of `"train"` or `"test"`."""
+        """Return (X, y) of `"train"` or `"test"`."""
         index = {"train": self.train, "test": self.test}.get(which)
         if index is None:
             raise ValueError(f"the data set {self.name} has no part {which!r}")
@@ -52,11 +52,12 @@ class Dataset:
 
 
 def load(name: str) -> Dataset:
-    """A public data set by its name, downloaded first where it is not in the data folder yet.
+    """Load a public data set by its name, downloading it first if it is not in the data folder.
 
     `"polarity"`: 10,662 sentences as unigrams and bigrams; `"landsat"`: 6,435 pixels with their neighbours in four
     bands; `"mnist"`: 70,000 digits as 784 grey values; `"ocr"`: 6,877 handwritten words as sequences of images;
-    `"conll2000"`: 10,948 sentences of newspaper text as columns of words and parts of speech, labelled with phrases.
+    `"conll2000"`: 10,948 sentences of newspaper text as columns of words and parts of speech, labelled with phrases;
+    `"ewt"`: English Web Treebank, sentences with dependency trees.
     """
     if name not in LOADERS:
         raise Unsupported(f"there is no data set {name!r} to load; the names are: {', '.join(sorted(LOADERS))}")
@@ -64,7 +65,7 @@ def load(name: str) -> Dataset:
 
 
 def load_landsat(folder: Path) -> Dataset:
-    """Statlog Landsat: 36 grey values of a 3x3 neighbourhood, the class of its centre (1 to 5, and 7)."""
+    """Load Statlog Landsat: 36 grey values of a 3x3 neighbourhood, and the class of its centre (1 to 5, and 7)."""
     parts = [_integers(folder / name) for name in ("sat.trn", "sat.tst")]
     table = np.concatenate(parts)
     count = parts[0].shape[0]
@@ -93,7 +94,7 @@ def _integers(path: Path) -> NDArray[np.int64]:
 
 
 def load_mnist(folder: Path) -> Dataset:
-    """Handwritten digits: 28x28 grey values from 0 to 1 as float32; the first 60,000 are for training."""
+    """Load handwritten digits: 28x28 grey values from 0 to 1 as float32; the first 60,000 are for training."""
     images = [_idx(folder / f"{part}-images-idx3-ubyte.gz", 3) for part in ("train", "t10k")]
     labels = [_idx(folder / f"{part}-labels-idx1-ubyte.gz", 1) for part in ("train", "t10k")]
     count = images[0].shape[0]
@@ -111,7 +112,7 @@ def load_mnist(folder: Path) -> Dataset:
 
 
 def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """An idx file of bytes: a magic number that says how many dimensions, their sizes, then the values."""
+    """Read an idx file of bytes: a magic number with the number of dimensions, their sizes, then the values."""
     raw = read_bytes(path)
     header = 4 + 4 * dimensions
     if len(raw) < header or raw[:4] != bytes([0, 0, 8, dimensions]):
@@ -123,9 +124,9 @@ def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def load_polarity(folder: Path) -> Dataset:
-    """Sentences of film reviews, which words and pairs of words each has; y is +1 (positive) or -1.
+    """Load sentences of film reviews as binary unigram and bigram features; y is +1 (positive) or -1.
 
-    Four fifths, drawn with a fixed seed, are for training, and the features are those that occur there.
+    Four fifths, drawn with a fixed seed, are for training, and the features are those that occur in them.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -157,7 +158,7 @@ PIXELS = 128
 
 
 def load_ocr(folder: Path) -> Dataset:
-    """Words as sequences of letters: `X[i]` has a 16x8 binary image in each row (float32), `y[i]` the letters.
+    """Load words as sequences of letters: `X[i]` has a 16x8 binary image in each row (float32), `y[i]` the letters.
 
     `folds` has the fold (0 to 9) of each word; X and y are object arrays, so that `data.X[data.folds == 0]` are
     the words of one fold.
@@ -176,7 +177,7 @@ def load_ocr(folder: Path) -> Dataset:
     pixels = np.frombuffer(b"\t".join(tails) + b"\t", dtype=np.uint8).reshape(len(lines), 2 * PIXELS)[:, ::2]
     images = (pixels - ord("0")).astype(np.float32)
     letters = np.array([fields[1].decode() for fields in heads])
-    # A word ends where there is no next letter.
+    # A next_id of -1 marks the last letter of a word.
     ends = np.flatnonzero([fields[2] == b"-1" for fields in heads]) + 1
     starts = np.concatenate([[0], ends[:-1]])
     X, y = np.empty(ends.size, dtype=object), np.empty(ends.size, dtype=object)
@@ -193,7 +194,7 @@ def load_ocr(folder: Path) -> Dataset:
 
 
 def load_conll2000(folder: Path) -> Dataset:
-    """Chunking: X has columns of words and tags, y the lists of labels (B-NP, I-NP, O, ...) of the sentences."""
+    """Load CoNLL 2000 chunking: X has columns of words and tags, y the labels (B-NP, I-NP, O, ...) of each sentence."""
     parts = [read_conll(folder / name, ("w", "pos", "label")) for name in ("train.txt.gz", "test.txt.gz")]
     both = joined(parts, "conll2000")
     labels = np.empty(len(both), dtype=object)
@@ -209,7 +210,7 @@ def load_conll2000(folder: Path) -> Dataset:
 
 
 def load_ewt(folder: Path) -> Dataset:
-    """Universal Dependencies English EWT: X is a `Treebank`, y the heads; `folds` is 0 train, 1 dev, 2 test."""
+    """Load Universal Dependencies English EWT: X is a `Treebank`, y the heads; `folds` is 0 train, 1 dev, 2 test."""
     banks = [read_conllu(folder / f"en_ewt-ud-{part}.conllu.gz") for part in ("train", "dev", "test")]
     content = b"".join(conllu_text(bank) for bank in banks)
     bank = parse_conllu(content, "en_ewt-ud")
@@ -227,7 +228,7 @@ def load_ewt(folder: Path) -> Dataset:
     )
 
 
-# A new data set is a function above, a line here, and its files in the catalogue.
+# To add a data set, add a function above, a line here, and its files in the catalogue.
 LOADERS: dict[str, Callable[[Path], Dataset]] = {
     "conll2000": load_conll2000,
     "ewt": load_ewt,

@@ -1,4 +1,4 @@
-"""Read what a reader is given: a path, `-` for standard input, or a binary file; gzip and zstd are undone."""
+"""Open the source of a reader: a path, `-` for standard input, or a binary file; gzip and zstd are decompressed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from spom.errors import DataError
 
-# Text compresses 3 to 20 times, gzip of equal lines 1000 times. The limit is for what is larger than ALWAYS bytes.
+# Text compresses 3 to 20 times, equal lines 1000 times with gzip. The limit applies beyond ALWAYS decompressed bytes.
 MOST_RATIO = 500.0
 ALWAYS = 64 << 20
 PIECE = 1 << 22
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 @contextmanager
 def opened(source: Any) -> Iterator[tuple[str, Any]]:
-    """(name, binary file) with what compresses it undone; only what was opened here is closed here.
+    """Open a source as (name, decompressed binary file); only files that were opened here are closed here.
 
-    A path that is missing, a folder or not readable is a `DataError` that says so.
+    A path that is missing, a folder or not readable raises a `DataError` that says so.
     """
     if isinstance(source, str) and source == "-":
         name, file = "standard input", getattr(sys.stdin, "buffer", sys.stdin)
@@ -48,7 +48,7 @@ def opened(source: Any) -> Iterator[tuple[str, Any]]:
 
 
 def read_all(source: Any) -> tuple[str, bytes]:
-    """(name, content) of a source, decompressed."""
+    """Return (name, content) of a source, decompressed."""
     with opened(source) as (name, file):
         return name, bytes(file.read(-1))
 
@@ -83,14 +83,14 @@ def _decompressed(file: Any, name: str) -> Any:
 
 
 class _Checked:
-    """A decompressor whose failures name the file, and which stops at a file that grows out of all proportion."""
+    """A decompressor whose errors name the file, and which refuses files with an excessive compression ratio."""
 
     def __init__(self, file: Any, name: str, kind: str, raw: Any) -> None:
         self.file, self.name, self.kind, self.raw = file, name, kind, raw
         self.given = 0
 
     def read(self, size: int) -> Any:
-        """The next bytes, or a `DataError` where the compressed stream is damaged or a bomb."""
+        """Return the next bytes, or raise a `DataError` if the compressed stream is damaged or a bomb."""
         if size < 0:
             parts = []
             while part := self.read(PIECE):
@@ -118,7 +118,7 @@ class _Checked:
 
 
 def not_empty(blocks: Iterable[T], what: str, source: Any) -> Iterator[T]:
-    """The blocks of a source, or a `DataError` where there is none.
+    """Yield the blocks of a source, or raise a `DataError` if there is none.
 
     >>> list(not_empty([], "sentences", "-"))
     Traceback (most recent call last):
@@ -136,7 +136,7 @@ def not_empty(blocks: Iterable[T], what: str, source: Any) -> Iterator[T]:
 
 
 def pieces(read: Callable[[int], bytes], size: int, end: Callable[[bytes], int]) -> Iterator[bytes]:
-    """What `read` gives, about `size` bytes at a time; `end` says where the last whole line or sentence ends.
+    """Yield what `read` returns, about `size` bytes at a time; `end` finds the end of the last whole line or sentence.
 
     >>> list(pieces(io.BytesIO(b"one, two, three").read, 6, lambda content: content.rfind(b",") + 1))
     [b'one,', b' two,', b' three']
@@ -152,18 +152,18 @@ def pieces(read: Callable[[int], bytes], size: int, end: Callable[[bytes], int])
 
 
 def last_line(content: bytes) -> int:
-    """Where the last line ends, 0 where no line does."""
+    """Return where the last line ends, or 0 if none does."""
     return content.rfind(b"\n") + 1
 
 
 def last_blank_line(content: bytes) -> int:
-    """Where the last empty line ends, 0 where there is none. A line of spaces is left for a later piece to find."""
+    """Return where the last empty line ends, or 0 if there is none. A line of spaces is left to a later piece."""
     plain, carriage = content.rfind(b"\n\n"), content.rfind(b"\n\r\n")
     return max(plain + 2 if plain >= 0 else 0, carriage + 3 if carriage >= 0 else 0)
 
 
 def decoded(content: bytes, name: str, before: int, encoding: str = "utf-8", hint: str = "") -> str:
-    """Bytes of a file as text; `before` lines came before them, which an error counts."""
+    """Decode bytes of a file; `before` is the number of lines before them, for the line number in an error."""
     try:
         return content.decode(encoding)
     except LookupError:
@@ -174,7 +174,7 @@ def decoded(content: bytes, name: str, before: int, encoding: str = "utf-8", hin
 
 
 def text_lines(file: Any, name: str, encoding: str = "utf-8", hint: str = "") -> Iterator[str]:
-    """The lines of a file with their ends, decoded piece by piece; a mark of UTF-8 at the beginning is dropped."""
+    """Yield the lines of a file with their ends, decoded piece by piece; a UTF-8 byte order mark is dropped."""
     before = 0
     for piece in pieces(file.read, 1 << 20, last_line):
         text = decoded(piece, name, before, encoding, hint)

@@ -1,4 +1,4 @@
-"""The text under a treebank: tokens as they are written, the blanks between them, paragraphs."""
+"""The raw text of a treebank: tokens as they are written, the blanks between them, and paragraphs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.arrays import Ints, offsets_of
 from spom.data.treebank import Treebank
 
-# Scripts that are written without blanks between words, as the Unicode names of their characters begin.
+# Scripts without blanks between words, as prefixes of the Unicode names of their characters.
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 _ESCAPES = {"s": " ", "t": "\t", "n": "\n", "r": "\r", "p": "|", "\\": "\\"}
 PARAGRAPH = "\n\n"
@@ -19,9 +19,9 @@ PARAGRAPH = "\n\n"
 
 @dataclass(frozen=True)
 class Surface:
-    """Token t is written `forms[t]`, is followed by `after[t]`, and has the words words[t] to words[t + 1] - 1.
+    """Tokens: token t is written `forms[t]`, followed by `after[t]`, and has the words words[t] to words[t + 1] - 1.
 
-    Sentence s has the tokens offsets[s] to offsets[s + 1] - 1, and `opens[s]` says whether it opens a paragraph.
+    Sentence s has the tokens offsets[s] to offsets[s + 1] - 1, and `opens[s]` tells whether it opens a paragraph.
 
     >>> bank = Treebank.from_sentences([[{"form": "Dogs"}, {"form": "bark", "misc": "SpaceAfter=No"}, {"form": "."}]])
     >>> Surface.of(bank).text()
@@ -36,10 +36,10 @@ class Surface:
 
     @classmethod
     def of(cls, bank: Treebank) -> Surface:
-        """The surface of a treebank.
+        """Return the surface of a treebank.
 
-        Blanks are those of `# text` where the tokens are found in it, else those of `SpaceAfter` and `SpacesAfter`.
-        Where a treebank has neither, the script decides whether there are blanks between words.
+        Blanks are those of `# text` if the tokens are found in it, else those of `SpaceAfter` and `SpacesAfter`.
+        If a treebank has neither, the script decides whether there are blanks between words.
         """
         forms: list[str] = []
         after: list[str] = []
@@ -60,7 +60,7 @@ class Surface:
         return cls(forms, after, first, np.array(offsets, dtype=np.int64), opens)
 
     def parts(self) -> Iterator[str]:
-        """The text sentence by sentence, each with what stands between it and the next one."""
+        """Yield the text sentence by sentence, each with the blanks before the next one."""
         for s in range(len(self.opens)):
             a, b = int(self.offsets[s]), int(self.offsets[s + 1])
             text = "".join(self.forms[t] + self.after[t] for t in range(a, b))
@@ -69,18 +69,18 @@ class Surface:
             yield text
 
     def part(self, first: int, end: int) -> Surface:
-        """The sentences first to end - 1."""
+        """Return the sentences first to end - 1."""
         a, b = int(self.offsets[first]), int(self.offsets[end])
         words, offsets = self.words[a : b + 1] - self.words[a], self.offsets[first : end + 1] - a
         return Surface(self.forms[a:b], self.after[a:b], words, offsets, self.opens[first:end])
 
     def text(self) -> str:
-        """The whole text, with a blank line between paragraphs."""
+        """Return the whole text, with a blank line between paragraphs."""
         return "".join(self.parts()).rstrip(" ")
 
 
 def _sentences(bank: Treebank) -> Iterator[tuple[list[tuple[str, str, int]], str | None, bool]]:
-    """Yield the tokens (form, what follows, number of words), `# text`, and whether a paragraph begins."""
+    """Yield the tokens (form, following blanks, number of words), `# text`, and whether a paragraph begins."""
     raw = bank.columns.buffer.data
     for begin, end in bank.spans.tolist():
         text, opens, covered = None, False, 0
@@ -103,7 +103,7 @@ def _sentences(bank: Treebank) -> Iterator[tuple[list[tuple[str, str, int]], str
 
 
 def _after(misc: str) -> str:
-    """What follows a token, by its MISC column."""
+    """Return the blanks after a token, from its MISC column."""
     if "Space" not in misc:
         return " "
     for part in misc.split("|"):
@@ -117,7 +117,7 @@ def _after(misc: str) -> str:
 
 
 def _blanks_in(text: str, forms: list[str]) -> list[str] | None:
-    """What stands between the tokens in a text, or None where it is not made of them."""
+    """Return the blanks between the tokens in a text, or None if the text does not consist of them."""
     blanks, at = [], 0
     for k, form in enumerate(forms):
         found = text.find(form, at)

@@ -1,4 +1,4 @@
-"""Reading svmlight / libsvm files, plain or compressed, block by block, in flat memory."""
+"""Reading svmlight / libsvm files, plain or compressed, block by block, in constant memory."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def read_svmlight(
     n_features: int | None = None,
     zero_based: bool = False,
 ) -> Iterator[tuple[sparse.csr_matrix, Floats]]:
-    """Blocks (X, y) of `block_rows` examples each, the last one shorter, from an svmlight / libsvm file.
+    """Yield blocks (X, y) of `block_rows` examples each, the last one shorter, from an svmlight / libsvm file.
 
-    `source` is a path or a binary file; gzip and zstd are known by their first bytes. A line is
+    `source` is a path or a binary file; gzip and zstd are detected by their first bytes. A line is
     `label index:value index:value ... # comment`, with increasing indices that start at one (at zero with
-    `zero_based`). X is CSR with float64 values; its width is `n_features`, or where that is not given the
-    largest index so far, so that later blocks may be wider. Memory does not depend on the length of the
-    file. A line that cannot be read is a `DataError` with the file, the line and what was expected there.
+    `zero_based`). X is CSR with float64 values; its width is `n_features`, or if that is not given the
+    largest index so far, so later blocks may be wider. Memory does not depend on the length of the
+    file. A line that cannot be read raises a `DataError` with the file, the line and what was expected there.
 
     >>> import io
     >>> text = io.BytesIO(b"+1 1:0.5 3:2 # first" + bytes([10]) + b"-1 2:25e-2" + bytes([10]))
@@ -60,10 +60,10 @@ def read_svmlight(
 
 
 class SvmlightFile:
-    """An svmlight file as a stream that can be read again and again: `iter` starts from the beginning.
+    """An svmlight file as a stream that can be read repeatedly: `iter` starts from the beginning.
 
-    `n_features`, `n_rows` and `labels` (the distinct labels, None where there are more than `MANY_LABELS`) come
-    from one quick look through the file, at the first time that one of them is asked for and not given.
+    `n_features`, `n_rows` and `labels` (the distinct labels, None if there are more than `MANY_LABELS`) come
+    from one quick scan of the file, at the first access to one of them that is not given.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.svm"
@@ -95,7 +95,7 @@ class SvmlightFile:
 
     @property
     def looked(self) -> bool:
-        """Whether the quick look through the file has been taken."""
+        """Whether the quick scan of the file has been made."""
         return "_look" in vars(self)
 
     @property
@@ -105,7 +105,7 @@ class SvmlightFile:
 
     @property
     def labels(self) -> Floats | None:
-        """The distinct labels, sorted, or None where they are very many, as real targets are."""
+        """The distinct labels, sorted, or None if there are very many, as with real targets."""
         return self._look[2]
 
     @cached_property
@@ -174,7 +174,7 @@ def _explain(code: int, text: parser.Bytes, at: int, limit: int) -> str:
 
 
 def _chunks(file: Any) -> Iterator[parser.Bytes]:
-    """The file in pieces of whole lines; a line that is longer than a piece makes its piece longer."""
+    """Yield the file in pieces of whole lines; a long line makes its piece longer."""
     rest = b""
     while more := file.read(_CHUNK):
         cut = more.rfind(b"\n") + 1

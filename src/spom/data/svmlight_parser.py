@@ -14,11 +14,11 @@ from spom.core.jit import kernel
 Bytes = NDArray[np.uint8]
 Small = NDArray[np.int32]
 
-# What the parser says when it stops; the positive ones are errors of the line.
+# The codes of the parser when it stops; positive ones are errors in the line.
 DONE, FULL = 0, -1
 LABEL, INDEX, COLON, VALUE, ORDER, ZERO, BEYOND = range(1, 8)
 
-# Powers of ten as pairs of floats, so that their sum has 107 bits.
+# Powers of ten as pairs of floats, whose sum has 107 bits.
 _REACH = 280
 
 
@@ -36,9 +36,9 @@ POWERS = _powers()
 
 @kernel("float64(uint64, int64, float64[:, ::1])")
 def decimal(m: Any, e: int, powers: Floats) -> float:
-    """m 10^e as the nearest float: exact by the rules of IEEE where both are floats, else in double-double.
+    """Return m 10^e as the nearest float: exact by the rules of IEEE if both are floats, else in double-double.
 
-    The second way errs only where the true value is within 2^-45 of half way between two floats, and
+    The second method errs only if the true value is within 2^-45 of half way between two floats, and
     outside of 1e-260 to 1e280, by a few units in the last place.
     """
     if m == 0:
@@ -65,7 +65,7 @@ def decimal(m: Any, e: int, powers: Floats) -> float:
 
 @kernel("int64(uint8[::1], int64, float64[::1], float64[:, ::1])")
 def number(text: Bytes, i: int, out: Floats, powers: Floats) -> int:
-    """Read the decimal number at `i` into out[0], and return where it ends; -1 where there is none."""
+    """Read the decimal number at `i` into out[0], and return where it ends, or -1 if there is none."""
     negative = text[i] == 45
     if negative or text[i] == 43:
         i += 1
@@ -122,14 +122,14 @@ class Block(NamedTuple):
     data: Annotated[Floats, "float64[::1]"]
 
 
-# Entries of `place`: the byte in the text, rows and entries of the block so far, the line.
+# Entries of `place`: the byte in the text, the rows and entries of the block so far, the line.
 AT, ROWS, ENTRIES, LINE = range(4)
 
 
-# Both parts of a line are compiled into the loop over lines: as calls they cost a tenth of the time of reading.
+# Both parts of a line are inlined into the loop over lines: as calls they cost a tenth of the reading time.
 @kernel("Tuple((int64, float64))(uint8[::1], int64, float64[::1], float64[:, ::1])", forceinline=True)
 def value_at(text: Bytes, i: int, read: Floats, powers: Floats) -> tuple[int, float]:
-    """(where the number at i ends, the number), or (-1, 0): digits, perhaps a point and digits, are read in line."""
+    """Return (the end of the number at i, the number), or (-1, 0); digits with an optional point are parsed inline."""
     start, places = i, 0
     m: Any = 0
     negative = text[i] == 45
@@ -167,7 +167,7 @@ def value_at(text: Bytes, i: int, read: Floats, powers: Floats) -> tuple[int, fl
 def parse_entries(
     text: Bytes, i: int, block: Block, nnz: int, base: int, width: int, read: Floats, powers: Floats
 ) -> tuple[int, int, int]:
-    """The entries of a line from i on into the block from nnz on: (code, where in the text, nnz)."""
+    """Read the entries of a line from i on into the block from nnz on; return (code, place in the text, nnz)."""
     last, first = np.int64(base - 1), True
     while True:
         while text[i] <= 32 and text[i] != 10:
@@ -206,11 +206,11 @@ def parse_entries(
 
 @kernel("int64(uint8[::1], int64[::1], int64, int64, Block, float64[:, ::1])")
 def parse_lines(text: Bytes, place: Ints, base: int, width: int, block: Block, powers: Floats) -> int:
-    """Whole lines of `text` from `place` on into the block.
+    """Read whole lines of `text` from `place` on into the block, update `place`, and return a code.
 
-    Stops at the end of the text, when the block has all its rows, or where an entry does not fit. Returns a code and
-    moves `place`; at FULL the line there is still to be read, at an error the text is at the offending byte. `width` is
-    the largest index allowed, `base` the index of the first feature.
+    It stops at the end of the text, when the block has all its rows, or if an entry does not fit. With FULL, `place` is
+    at the beginning of the unread line; with an error, at the offending byte. `width` is the largest index allowed,
+    `base` the index of the first feature.
     """
     read = np.empty(1)
     while place[AT] < text.size and place[ROWS] < block.y.size:
@@ -240,11 +240,11 @@ def parse_lines(text: Bytes, place: Ints, base: int, width: int, block: Block, p
 def scan_lines(
     text: Bytes, ends: Ints, comments: bool, widest: int, labels: Floats, count: int, powers: Floats
 ) -> tuple[int, int, int]:
-    """The rows, the largest index (or `widest`) and the number of distinct labels: a quick look.
+    """Count the rows and the distinct labels, and find the largest index (at least `widest`), in a quick scan.
 
-    `ends` are the places of the ends of lines, `comments` whether there is a # at all. Indices increase, so that the
-    last one of a line is its largest. New labels are appended to `labels` from `count` on; when there is no more room
-    the count is one more than its size. Malformed lines are left to `parse_lines`, which reports them.
+    `ends` are the positions of line ends, `comments` tells whether there is any #. Indices increase, so the last one of
+    a line is its largest. New labels are appended to `labels` from `count` on; when it is full, the count is one more
+    than its size. Malformed lines are ignored here; `parse_lines` reports them.
     """
     at, rows, read = 0, 0, np.empty(1)
     for stop in ends:

@@ -1,4 +1,4 @@
-"""Vectors from tables: CSV and Parquet, with numbers as features and one column as the target."""
+"""Tables from CSV and Parquet files, with numbers as features and one column as the target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spom.errors import DataError, Unsupported
 
 @dataclass(frozen=True)
 class Table:
-    """Some rows of a table: `cells` are lists of text for CSV, or columns of a Parquet file; `lines` count from 1."""
+    """Rows of a table: `cells` are lists of text for CSV, or the columns of a Parquet file; `lines` count from 1."""
 
     names: tuple[str, ...]
     cells: Any
@@ -33,20 +33,20 @@ class Table:
         return len(self.lines)
 
     def column(self, name: str) -> list[Any]:
-        """One column, as it is in the file."""
+        """Return one column, as it is in the file."""
         if isinstance(self.cells, dict):
             return list(self.cells[name])
         k = self.names.index(name)
         return [row[k] for row in self.cells]
 
     def has(self, name: str) -> None:
-        """An error where there is no such column."""
+        """Raise an error if there is no such column."""
         if name not in self.names:
             hint = "; where line 1 has no names, give --no-header" if self.header and name.isdecimal() else ""
             raise DataError(f"there is no column {name!r}; there are: {', '.join(self.names)}{hint}", self.source)
 
     def numbers(self, names: Sequence[str]) -> Floats:
-        """The columns as a matrix; what is no finite number is a `DataError` with the line and the column."""
+        """Return the columns as a matrix; a value that is no finite number raises a `DataError` that locates it."""
         for name in names:
             self.has(name)
         found = np.empty((len(self), len(names)))
@@ -81,7 +81,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How a CSV file is written: whether line 1 has the names of the columns (None: see `is_header`); the encoding."""
+    """The form of a CSV file: whether line 1 has the names of the columns (None: see `is_header`), and the encoding."""
 
     header: bool | None = True
     encoding: str = "utf-8"
@@ -93,10 +93,10 @@ PLAIN_CSV = CsvForm()
 def read_table(
     source: Any, kind: str = "csv", block_rows: int | None = None, form: CsvForm = PLAIN_CSV
 ) -> Iterator[Table]:
-    """Read the table in blocks of `block_rows` rows, or all at once.
+    """Read the table in blocks of `block_rows` rows; by default a CSV file at once, Parquet in blocks of 65,536.
 
-    The columns of a CSV file are separated by commas, tabs or semicolons, whichever the first line has most of. Without
-    a header they are named 1, 2, ...
+    The columns of a CSV file are separated by commas, tabs or semicolons, whichever is most frequent in the first line.
+    Without a header they are named 1, 2, ...
 
     >>> import io
     >>> (table,) = read_table(io.BytesIO(b"width,kind" + bytes([10]) + b"1.5,a" + bytes([10]) + b"2,b"))
@@ -109,9 +109,9 @@ def read_table(
 def read_table_fast(
     content: bytes, target: str | None, header: bool | None = True
 ) -> tuple[tuple[str, ...], Floats, list[str], str] | None:
-    """(names of the features, their numbers, the target as text, its name) of a whole CSV file, by pandas.
+    """Read a whole CSV file with pandas: return (names of the features, their numbers, the target as text, its name).
 
-    None where pandas is missing, line 1 has no names, or there is a fault: `read_table` then reports it with its line.
+    Return None if pandas is missing, line 1 has no names, or there is a fault: `read_table` reports it with its line.
     """
     try:
         import pandas
@@ -132,7 +132,7 @@ def read_table_fast(
     options: dict[str, Any] = {"sep": delimiter, "dtype": kinds, "float_precision": "round_trip", "na_filter": False}
     try:
         with warnings.catch_warnings():
-            # Newer versions warn of float_precision, and still need it for numbers that are right to the last bit.
+            # Newer versions warn about float_precision, but still need it for numbers that are right to the last bit.
             warnings.simplefilter("ignore")
             frame = pandas.read_csv(io.BytesIO(content), encoding="utf-8-sig", index_col=False, **options)
     except (ValueError, TypeError):
@@ -141,7 +141,7 @@ def read_table_fast(
         return None
     numbers, labels = np.ascontiguousarray(frame[chosen].to_numpy()), frame[wanted].tolist()
     whole = bool(np.isfinite(numbers).all()) and all(isinstance(label, str) and label.strip() for label in labels)
-    # A row that ends early is filled up in silence: such a file has fewer separators than it should.
+    # pandas silently fills a row that ends early: such a file has fewer separators than it should.
     if not whole or (b'"' not in content and content.count(delimiter.encode()) != (len(names) - 1) * (len(frame) + 1)):
         return None
     return tuple(chosen), numbers, labels, wanted
@@ -185,9 +185,9 @@ def _csv(source: Any, block_rows: int | None, form: CsvForm) -> Iterator[Table]:
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return whether line 1 of a table has the names of its columns, by the cells of its first two lines.
+    """Tell whether line 1 of a table has the names of its columns, from the cells of its first two lines.
 
-    It has, unless each column with a number in line 2 has one in line 1. Numbers that count up are names too.
+    It has, unless each column with a number in line 2 has one in line 1 too. Consecutive numbers in line 1 are names.
 
     >>> is_header(["age", "city"], ["39", "Rome"]), is_header(["25", "Oslo"], ["39", "Rome"])
     (True, False)
@@ -207,7 +207,7 @@ def _cells(line: str, delimiter: str, name: str) -> list[str]:
 
 
 def _rows(reader: Any, name: str, before: int) -> Iterator[list[str]]:
-    """The rows of a CSV reader; what it cannot read is a `DataError` that says where."""
+    """Yield the rows of a CSV reader; a row that it cannot read raises a `DataError` that says where."""
     try:
         yield from reader
     except csv.Error as error:
@@ -237,7 +237,7 @@ def _parquet(source: Any, block_rows: int | None) -> Iterator[Table]:
 
 
 def labels(values: Sequence[Any], source: str, lines: Sequence[int]) -> NDArray[Any]:
-    """Class labels: whole numbers where all are, else text; a missing one is an error with its line.
+    """Return class labels as whole numbers if all are, else as text; a missing one is an error with its line.
 
     >>> labels(["1", "2"], "x", [1, 2]), labels(["1", "b"], "x", [1, 2])
     (array([1, 2]), array(['1', 'b'], dtype='<U1'))

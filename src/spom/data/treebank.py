@@ -1,4 +1,4 @@
-"""Sentences with dependency trees, kept as positions in the text that they were read from."""
+"""Sentences with dependency trees, stored as positions in the text that they were read from."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from spom.data.interning import Codes
 from spom.errors import DataError
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-# What `first_fault` finds.
+# The faults that `first_fault` finds.
 _CYCLE, _ROOTS, _NO_ROOT, _NO_HEAD = range(1, 5)
-# So many sentences are drawn in a notebook.
+# The number of sentences drawn in a notebook.
 _SHOWN = 5
 
 
 @kernel("UniTuple(int64, 2)(int64[::1], int64[::1])")
 def first_fault(heads: Ints, offsets: Ints) -> tuple[int, int]:
-    """(what, word) of the first sentence that is no tree with one root, or (0, 0)."""
+    """Return (fault, word) of the first sentence that is no tree with one root, or (0, 0)."""
     for s in range(offsets.size - 1):
         a, n = offsets[s], offsets[s + 1] - offsets[s]
         roots = 0
@@ -43,7 +43,7 @@ def first_fault(heads: Ints, offsets: Ints) -> tuple[int, int]:
                 seen[w] = first
                 w = heads[a + w - 1]
             if w != 0 and seen[w] == first:
-                # A sentence without a root has a cycle too, and lacks a root first of all.
+                # A sentence without a root has a cycle too; the missing root is reported first.
                 return (1 if roots else 3), a + first - 1
     return 0, 0
 
@@ -52,9 +52,9 @@ def first_fault(heads: Ints, offsets: Ints) -> tuple[int, int]:
 class Treebank:
     """Sentences in the ten columns of CoNLL-U with `heads` (0: the root, -1: none given) and relations.
 
-    `columns` has the words alone; what else a sentence has (comments, multiword tokens, empty nodes) stays in its
-    span of the text, and is written again by `write_conllu`. Relations are codes into `relation_names`. An integer
-    index gives a sentence as a list of tuples of strings, a slice or an array of indices a smaller `Treebank`.
+    `columns` has only the words. Comments, multiword tokens and empty nodes of a sentence stay in its span of the
+    text, and are written again by `write_conllu`. Relations are codes into `relation_names`. An integer index
+    returns a sentence as a list of tuples of strings, a slice or an array of indices a smaller `Treebank`.
 
     >>> bank = Treebank.from_sentences([[{"form": "Dogs", "upos": "NOUN", "head": 2, "deprel": "nsubj"},
     ...                                  {"form": "bark", "upos": "VERB", "head": 0, "deprel": "root"}]])
@@ -71,7 +71,7 @@ class Treebank:
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[Iterable[Mapping[str, Any]]]) -> Treebank:
-        """A treebank of sentences that are lists of words, each a mapping of column names (`form`, `upos`, ...)."""
+        """Create a treebank from lists of words, each word a mapping from column names (`form`, `upos`, ...)."""
         from spom.data.conllu import parse_conllu
 
         lines = []
@@ -117,20 +117,20 @@ class Treebank:
         return self._relations[1]
 
     def with_trees(self, heads: Ints, relations: Codes | None = None, names: tuple[str, ...] = ()) -> Treebank:
-        """The same sentences with other trees; without relations those that were there are kept."""
+        """Return the same sentences with other trees; without `relations`, the old relations are kept."""
         labels = self._relations if relations is None else (relations, names)
         return Treebank(self.columns, np.ascontiguousarray(heads, dtype=np.int64), self.spans, labels)
 
     def without_trees(self) -> Treebank:
-        """The same sentences without heads and relations: what a parser gets to see."""
+        """Return the same sentences without heads and relations: the input of a parser."""
         n = self.n_words
         return self.with_trees(np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int32), ("_",))
 
     def with_columns(self, **columns: Any) -> Treebank:
-        """The same sentences with other values in some columns: form, lemma, upos, xpos, feats, deps, misc.
+        """Return the same sentences with other values in some columns: form, lemma, upos, xpos, feats, deps, misc.
 
-        A column is a list of lists of strings, one for each sentence; a flat sequence of strings, one for each word; or
-        a pair (codes, names). Comments, multiword tokens and all other columns stay.
+        A column is a list of lists of strings, one per sentence; a flat sequence of strings, one per word; or a pair
+        (codes, names). Comments, multiword tokens and all other columns are kept.
 
         >>> bank = Treebank.from_sentences([[{"form": "Dogs"}, {"form": "bark"}]])
         >>> bank.with_columns(upos=[["NOUN", "VERB"]], lemma=["dog", "bark"])[0][0][:4]
@@ -141,13 +141,13 @@ class Treebank:
         return replace_columns(self, columns)
 
     def trees(self) -> Iterator[tuple[Ints, list[str]]]:
-        """(heads, relations) of each sentence."""
+        """Yield (heads, relations) of each sentence."""
         names = np.array(self.relation_names, dtype=object)
         for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
             yield self.heads[a:b], names[self.relations[a:b]].tolist()
 
     def check_trees(self) -> None:
-        """A `DataError` with file and line for the first sentence that is no tree with one root."""
+        """Raise a `DataError` with file and line for the first sentence that is no tree with one root."""
         what, word = first_fault(self.heads, np.ascontiguousarray(self.offsets))
         if what:
             text = {
@@ -186,7 +186,7 @@ class Treebank:
         return (self._sentence(i) for i in range(len(self)))
 
     def svg(self, sentence: int) -> str:
-        """The tree of a sentence as SVG, such as a browser shows.
+        """Draw the tree of a sentence as SVG, for a browser.
 
         >>> bank = Treebank.from_sentences([[{"form": "Dogs", "head": 2}, {"form": "bark", "head": 0}]])
         >>> bank.svg(0)[:4]
@@ -198,7 +198,7 @@ class Treebank:
         return tree_svg([row[1] for row in rows], [row[3] for row in rows], heads, relations)
 
     def _repr_html_(self) -> str:
-        """The first trees, for notebooks."""
+        """Draw the first trees, for notebooks."""
         trees = "".join(f'<div style="overflow-x:auto">{self.svg(i)}</div>' for i in range(min(len(self), _SHOWN)))
         more = f"<p>{len(self) - _SHOWN:,} more sentences</p>" if len(self) > _SHOWN else ""
         return f"<div>{trees}{more}</div>"
@@ -209,7 +209,7 @@ class Treebank:
 
 
 def as_treebank(X: Any, columns: tuple[str, ...]) -> Treebank:
-    """X as a treebank; an error says what is missing where words come without the columns that the model reads.
+    """Return X as a treebank, or raise an error that names the columns that the model reads and the words lack.
 
     >>> as_treebank([[("dogs", "NOUN"), ("bark", "VERB")]], ("form", "upos"))[0][0][:4]
     ('1', 'dogs', '_', 'NOUN')
@@ -228,13 +228,13 @@ def as_treebank(X: Any, columns: tuple[str, ...]) -> Treebank:
 
 
 def _word(token: Any, sentence: int, place: int) -> dict[str, Any]:
-    """One word as a mapping of column names."""
+    """Return one word as a mapping from column names."""
     if isinstance(token, dict):
         return token
     if isinstance(token, str):
         return {"form": token}
     if isinstance(token, (tuple, list)) and len(token) == 2:
-        # One tag stands for both columns of tags: models of tagged words read one of them or both.
+        # The tag fills both columns of tags, because a model may read either or both of them.
         return {"form": token[0], "upos": token[1], "xpos": token[1]}
     raise DataError(
         f"sentence {sentence}, word {place}: expected a word, a (word, tag) pair or a dict, found {token!r}"

@@ -1,4 +1,4 @@
-"""Decoders: the admissible outputs of a structured predictor; the best of them, and expectations over all."""
+"""Decoders: the best of the admissible outputs of a structured predictor, and expectations over all of them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from spom.core.jit import kernel
 
 @kernel("int64(float64[::1], boolean)")
 def first_best(row: Floats, fewest_roots: bool) -> int:
-    """The first arc into a node that no other beats, or -1; with `fewest_roots` the root only where nothing else is."""
+    """Return the first best arc into a node, or -1; with `fewest_roots`, the root only if there is no other arc."""
     u, best = -1, -np.inf
     for h in range(1 if fewest_roots else 0, row.size):
         if row[h] > best:
@@ -23,10 +23,10 @@ def first_best(row: Floats, fewest_roots: bool) -> int:
 
 
 class Graph(NamedTuple):
-    """Words and merged cycles as nodes: the slot of each, the node of each word, parents, states, chosen arcs."""
+    """Nodes are words and merged cycles: the slot of each, the node of each word, parents, states and chosen arcs."""
 
     into: Annotated[Floats, "float64[:, ::1]"]  # [slot of a node, source]: the score of an arc
-    word: Annotated[Ints, "int64[:, ::1]"]  # the word that it leads to
+    word: Annotated[Ints, "int64[:, ::1]"]  # the word that the arc enters
     gain: Annotated[Floats, "float64[::1]"]
     slot: Annotated[Ints, "int64[::1]"]
     node_of: Annotated[Ints, "int64[::1]"]
@@ -37,7 +37,7 @@ class Graph(NamedTuple):
 
 @kernel("int64(Graph, int64[::1], int64, int64, int64)")
 def merge(graph: Graph, path: Ints, length: int, d: int, new: int) -> int:
-    """Merge the cycle from node d up to the top of the path into node `new`; returns the length of the path left."""
+    """Merge the cycle from node d to the top of the path into node `new`; return the remaining length of the path."""
     into, word, node_of, N = graph.into, graph.word, graph.node_of, graph.into.shape[0]
     s, first = graph.slot[path[length - 1]], True
     while True:
@@ -62,7 +62,7 @@ def merge(graph: Graph, path: Ints, length: int, d: int, new: int) -> int:
 
 @kernel("int64(Graph, int64, int64[::1])")
 def open_up(graph: Graph, made: int, heads: Ints) -> int:
-    """Open the merged nodes, the last first: the word that the arc leads to loses its arc of the cycle."""
+    """Expand the merged nodes, last one first: the word that the arc into a cycle enters loses its arc of the cycle."""
     N, source, target, parent = graph.into.shape[0], graph.source, graph.target, graph.parent
     for c in range(made - 1, N - 1, -1):
         x = target[c]
@@ -78,12 +78,13 @@ def open_up(graph: Graph, made: int, heads: Ints) -> int:
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
-    """`heads` of the best tree; returns how many words hang on the root, or -1 where there is no tree.
+    """Fill `heads` with the best tree; return the number of words attached to the root, or -1 if there is no tree.
 
     A path grows backwards along best incoming arcs. When it meets itself, the cycle becomes one node, and the arcs
-    into it are scored by what they gain over the arc of the cycle that they replace. When it meets the root,
-    or a path that did, it is done. With `fewest_roots` arcs are compared by (-roots, score), exact where a large
-    penalty on root arcs would drown the scores: only an arc from the root itself has a root, also after merging.
+    into it are scored by their gain over the arc of the cycle that they replace. The path is done when it meets the
+    root, or an earlier path that did. With `fewest_roots`, arcs are compared by (-roots, score). This is exact where a
+    large penalty on root arcs would drown the scores: only an arc from the root itself counts as a root arc, also
+    after merging.
     """
     N = scores.shape[0]
     tables, path = np.zeros((6, 2 * N), dtype=np.int64), np.empty(2 * N, dtype=np.int64)
@@ -126,7 +127,7 @@ def grow(scores: Floats, fewest_roots: bool, heads: Ints) -> int:
 
 @kernel("int64(float64[:, ::1], int64[::1])")
 def best_heads(scores: Floats, heads: Ints) -> int:
-    """The best head of each word (ties go to the first); how many are the root, or -1 where they make no tree."""
+    """Find the best head of each word (ties go to the first); return how many are the root, or -1 for no tree."""
     N = scores.shape[0]
     best = scores[0].copy()
     heads[:] = 0
@@ -135,7 +136,7 @@ def best_heads(scores: Floats, heads: Ints) -> int:
         for m in range(1, N):
             if row[m] > best[m]:
                 best[m], heads[m - 1] = row[m], h
-    # Every word leads to the root when no walk up meets a word of its own.
+    # The heads form a tree if no walk upwards meets a word twice.
     seen, count = np.zeros(N, dtype=np.int64), 0
     for m in range(1, N):
         if best[m] == -np.inf:
@@ -152,15 +153,15 @@ def best_heads(scores: Floats, heads: Ints) -> int:
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def arborescence(scores: Floats, single_root: bool, heads: Ints) -> int:
-    """1 with the best tree in `heads`, 0 where there is none; scores are -inf on the diagonal and in column 0."""
-    # Most sentences need no more than the best head of each word.
+    """Return 1 with the best tree in `heads`, 0 if there is none; scores are -inf on the diagonal and in column 0."""
+    # For most sentences the best head of each word is enough.
     count = best_heads(scores, heads)
     if count == 1 or (count > 1 and not single_root):
         return 1
     if count < 0:
         count = grow(scores, False, heads)
     if single_root and count > 1:
-        # Most often the best tree has one root already; only now is the slower comparison needed.
+        # The best tree usually has one root already; only otherwise is the slower comparison needed.
         count = grow(scores, True, heads)
         return 1 if count == 1 else 0
     return 1 if count >= 0 else 0

@@ -40,9 +40,9 @@ class Chain(Parameters):
     """max over y of begin[y_1] + sum_t unary[t, y_t] + sum_t transition[y_t, y_(t+1)] + end[y_n].
 
     Scores are a `ChainParts`, or a tuple of its parts in that order, or the unary scores alone. `constraints`
-    (see `tag_constraints`) and scores of -inf forbid transitions, beginnings, ends and labels. Of sequences
-    with equal scores the one with the lower label at the last token where they differ wins. The empty sequence has
-    the score 0.
+    (see `tag_constraints`) and scores of -inf forbid transitions, beginnings, ends and labels. Among sequences
+    with equal scores, the one with the lower label at the last token where they differ wins. The empty sequence
+    has the score 0.
 
     >>> import numpy as np
     >>> from spom.decoders import Chain, Hamming, tag_constraints
@@ -95,9 +95,9 @@ class Chain(Parameters):
         return self._sums(self._parts(scores), edges=True)[2]
 
     def posterior(self, scores: Any) -> Ints:
-        """Return the admissible labels with the highest sum of marginals: the most tokens right, in expectation.
+        """Return the admissible labels with the highest sum of marginals, which maximises the expected number of hits.
 
-        Where nothing is forbidden that is the most probable label of each token.
+        Without constraints this is the most probable label of each token.
         """
         parts = self._parts(scores)
         nodes = self._sums(parts, edges=False)[0].unary
@@ -107,7 +107,7 @@ class Chain(Parameters):
         return self._best(ChainParts(nodes + forbidden[0], *forbidden[1:]))
 
     def kbest(self, scores: Any, count: int) -> tuple[Ints, Floats]:
-        """Return the (at most) `count` best sequences, best first, one per row, and their scores."""
+        """Return at most `count` sequences with the highest scores, best first, one per row, and their scores."""
         parts = self._parts(scores)
         if not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"count must be a positive integer; it is {count!r}")

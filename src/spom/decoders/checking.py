@@ -1,4 +1,4 @@
-"""How scores and gold outputs come in: -inf forbids a part, NaN and +inf are errors that name the entry."""
+"""Checks of scores and gold outputs: -inf forbids a part; NaN and +inf raise errors that name the entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 1e300
 
 @kernel("int64(float64[::1])")
 def first_bad(scores: Floats) -> int:
-    """The first entry that is NaN, +inf or larger than 1e300 in size without being -inf; -1 where there is none."""
+    """Return the first entry that is NaN, +inf or larger than 1e300 in size without being -inf; -1 if there is none."""
     for i in range(scores.size):
         x = scores[i]
         if not (-1e300 <= x <= 1e300) and x != -np.inf:
@@ -25,7 +25,7 @@ def first_bad(scores: Floats) -> int:
 
 
 def bad_entry(name: str, where: Any, value: float) -> ValueError:
-    """Return the error for a score that cannot be one."""
+    """Return the error for an inadmissible score."""
     size = f"at most {LARGEST:g} in size, or -inf for what is forbidden"
     return ValueError(f"{name} must be {size}: entry {where} is {value}")
 
@@ -59,7 +59,7 @@ def check_scores(a: Floats, name: str) -> Floats:
 
 
 def as_labels(labels: ArrayLike, shape: tuple[int, ...], count: int, name: str) -> Ints:
-    """Return `labels` as int64 of this shape with 0 <= entries < count; an error names the first bad one."""
+    """Return `labels` as int64 of this shape with 0 <= entries < count; raise an error that names the first bad one."""
     raw = np.asarray(labels)
     if raw.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, one entry for each token; it has {raw.shape}")

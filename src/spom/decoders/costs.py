@@ -1,4 +1,4 @@
-"""Costs of a wrong output: sums over tokens, so that they are added to the scores before decoding."""
+"""Costs of a wrong output: sums over tokens, which are added to the scores before decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.errors import Unsupported
 
 @runtime_checkable
 class Cost(Protocol):
-    """What `best_augmented` adds to the scores. A cost that does not know an output raises `Unsupported`."""
+    """What `best_augmented` adds to the scores. A cost that does not support an output raises `Unsupported`."""
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
         """Return (n, k): the cost of each label at each token."""
@@ -35,7 +35,7 @@ def as_cost(cost: Cost | None) -> Cost:
 
 
 def _arcs(heads: Ints, wrong: Floats) -> Floats:
-    """Return what token m pays for each head: `wrong[m]`, and nothing for its gold head."""
+    """Return the cost of each head of token m: `wrong[m]`, and 0 for its gold head."""
     n = heads.size
     table = np.zeros((n + 1, n + 1))
     table[:, 1:] = wrong
@@ -83,7 +83,7 @@ class Hamming(Parameters):
 
 
 class LabelCost(Parameters):
-    """sum over tokens of weights[gold, found] (a matrix), or of weights[gold] where found is not gold (a vector).
+    """Sum over tokens of weights[gold, found] (a matrix), or of weights[gold] where found is not gold (a vector).
 
     In labelled trees a token whose head or label is wrong pays weights[gold label]; that takes a vector.
 
@@ -148,7 +148,7 @@ class ArcCost(Parameters):
         check_positive(self.label, "label")
 
     def of_labels(self, gold: Ints, k: int) -> Floats:
-        """Raise an error: labels have no arcs."""
+        """Raise `Unsupported`: labels have no arcs."""
         raise Unsupported("ArcCost is for trees; labels of tokens take Hamming or LabelCost")
 
     def of_arcs(self, heads: Ints, labels: Ints | None, k: int) -> Floats:

@@ -12,7 +12,7 @@ from spom.core.jit import kernel
 
 @kernel("float64(float64[::1], float64[::1], int64, int64, int64)")
 def max_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
-    """max over q < count of x[a + q] + y[b + q]; four at a time, because one maximum waits for the other."""
+    """max over q < count of x[a + q] + y[b + q]; four at a time, because each maximum depends on the one before."""
     x, y = x[a : a + count], y[b : b + count]
     m0 = m1 = m2 = m3 = -np.inf
     for r in range(count // 4):
@@ -37,7 +37,7 @@ def log_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
     x, y = x[a : a + count], y[b : b + count]
     for q in range(count):
         s = x[q] + y[q] - top
-        # Below exp(-50) of the largest nothing changes the sum of fewer than exp(14) terms.
+        # Terms below exp(-50) of the largest do not change a sum of fewer than exp(14) terms.
         if s > -50.0:
             total += math.exp(s)
     return top + math.log(total)
@@ -45,13 +45,13 @@ def log_sum(x: Floats, y: Floats, a: int, b: int, count: int) -> float:
 
 @kernel("float64(boolean, float64[::1], float64[::1], int64, int64, int64)")
 def joined(sums: bool, x: Floats, y: Floats, a: int, b: int, count: int) -> float:
-    """The best, or with `sums` the log sum exp, of x[a + q] + y[b + q]."""
+    """Return the maximum, or with `sums` the log sum exp, of x[a + q] + y[b + q]."""
     return log_sum(x, y, a, b, count) if sums else max_sum(x, y, a, b, count)
 
 
 @kernel("int64(float64[::1], float64[::1], int64, int64, int64)")
 def first_max(x: Floats, y: Floats, a: int, b: int, count: int) -> int:
-    """The first q of the maximum."""
+    """Return the first q at which x[a + q] + y[b + q] is largest."""
     at = 0
     for q in range(1, count):
         if x[a + q] + y[b + q] > x[a + at] + y[b + at]:
@@ -61,12 +61,12 @@ def first_max(x: Floats, y: Floats, a: int, b: int, count: int) -> int:
 
 @kernel("float64(float64[:, ::1], boolean, boolean, float64[:, :, ::1], float64[:, ::1])")
 def fill(scores: Floats, single_root: bool, sums: bool, chart: Floats, root: Floats) -> float:
-    """The chart of best spans, or with `sums` of their log sums; returns the best score, or the log partition.
+    """Fill the chart of best spans, or with `sums` of their log sums; return the best score, or the log partition.
 
-    chart[0][i, j]: i has all of i..j below it (complete, to the right), chart[1][j, i] the same by its end;
-    chart[2][i, j]: j has all of i..j below it, chart[3][j, i] the same by its end; chart[4][i, j]: the arc i -> j is
-    made, chart[5][j, i]: the arc j -> i. root[0, j]: the best of words 1..j below the root; root[1, r]: with r
-    the last that hangs on it. Each is stored in the order in which sums run through it.
+    chart[0][i, j]: all of i..j is below i (complete, to the right); chart[1][j, i]: the same, indexed by its end;
+    chart[2][i, j]: all of i..j is below j; chart[3][j, i]: the same, indexed by its end; chart[4][i, j]: the arc
+    i -> j is made; chart[5][j, i]: the arc j -> i. root[0, j]: the best of words 1..j below the root; root[1, r]: the
+    same with r as the last child of the root. Each is stored in the order in which sums run through it.
     """
     N = scores.shape[0]
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
@@ -90,7 +90,7 @@ def fill(scores: Floats, single_root: bool, sums: bool, chart: Floats, root: Flo
 
 @kernel("void(float64[:, :, ::1], float64[:, ::1], boolean, int64[::1])")
 def trace(chart: Floats, root: Floats, single_root: bool, heads: Ints) -> None:
-    """The tree of a chart of best spans."""
+    """Write the best tree of a chart of best spans to `heads`."""
     N = root.shape[1]
     right, right_end, left, left_end = chart[0], chart[1], chart[2], chart[3]
     to_right, to_left_end = chart[4], chart[5]
@@ -128,7 +128,7 @@ def trace(chart: Floats, root: Floats, single_root: bool, heads: Ints) -> None:
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def eisner(scores: Floats, single_root: bool, heads: Ints) -> int:
-    """1 with the best projective tree in `heads`, 0 where there is none. Ties go to the first split."""
+    """Return 1 with the best projective tree in `heads`, 0 if there is none. Ties go to the first split."""
     N = scores.shape[0]
     chart, root = np.empty((6, N, N)), np.empty((2, N))
     if fill(scores, single_root, False, chart, root) == -np.inf:

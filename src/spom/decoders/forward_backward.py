@@ -1,13 +1,13 @@
 """Sums over all sequences of a chain, in log space, at the cost of matrix products.
 
-Log weights of the sequences that end in each label are kept relative to the largest of them, so that length costs
-no precision. log sum exp(alpha_p + T_py) is max_p T_py + log sum exp(alpha_p) exp(T_py - max): k exponentials and a
-matrix product per token, and no logarithm as long as every label keeps a weight above 1e-200. Where a sum is below that
-the terms that underflowed may matter, and it is done again with the maximum of its own terms. So the result is the one
-of plain log space, to rounding.
+Log weights of the sequences that end in each label are kept relative to the largest of them, so length costs no
+precision. log sum exp(alpha_p + T_py) is max_p T_py + log sum exp(alpha_p) exp(T_py - max). That takes k exponentials
+and a matrix product per token, and no logarithm while every label keeps a weight above 1e-200. Where a sum is smaller,
+terms that underflowed may matter, and the sum is computed again with the maximum of its own terms. The result is that
+of plain log space, up to rounding.
 
-Expectations go backwards through the same sums: the probability of the label before is a ratio of terms of one sum,
-so that probabilities add up to one whatever the size of the scores.
+Expectations go backwards through the same sums. The probability of the previous label is a ratio of terms of one sum,
+so probabilities add up to one whatever the size of the scores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spom.core.jit import kernel
 
 @kernel("void(float64[:, ::1], float64[::1], float64[:, ::1])")
 def exponentials(transition: Floats, top: Floats, out: Floats) -> None:
-    """top_y = max_p T_py and out = exp(T - top), with 0 for a label that nothing leads to."""
+    """top_y = max_p T_py and out = exp(T - top), with 0 for a label that no transition leads to."""
     k = top.size
     for y in range(k):
         top[y] = -np.inf
@@ -37,7 +37,7 @@ def exponentials(transition: Floats, top: Floats, out: Floats) -> None:
 
 @kernel("float64(float64[::1], float64[::1], float64[::1])")
 def relative(alpha: Floats, out: Floats, add: Floats) -> float:
-    """alpha + add, minus its maximum, in `alpha`, and its exponential in `out`; returns the maximum."""
+    """alpha + add, minus its maximum, in `alpha`, and its exponential in `out`; return the maximum."""
     top = -np.inf
     for y in range(alpha.size):
         alpha[y] += add[y]
@@ -51,7 +51,7 @@ def relative(alpha: Floats, out: Floats, add: Floats) -> float:
 
 @kernel("float64(float64[::1], float64[:, ::1], int64, float64[::1])")
 def exact_terms(alpha: Floats, transition: Floats, y: int, out: Floats) -> float:
-    """exp(alpha_p + T_py - max) for each p, adding up to one, in `out`; returns log sum exp(alpha_p + T_py)."""
+    """exp(alpha_p + T_py - max) for each p, adding up to one, in `out`; return log sum exp(alpha_p + T_py)."""
     k, top = alpha.size, -np.inf
     for p in range(k):
         top = max(top, alpha[p] + transition[p, y])
@@ -70,7 +70,7 @@ def exact_terms(alpha: Floats, transition: Floats, y: int, out: Floats) -> float
 
 @kernel("float64(float64[::1], float64[::1], float64[::1], float64[::1])")
 def products(sums: Floats, top: Floats, add: Floats, out: Floats) -> float:
-    """sums * exp(top + add) relative to its maximum, in `out`; returns the log of that, or -inf if one is too small."""
+    """Write sums * exp(top + add), relative to its maximum, to `out`; return its log, or -inf if one is too small."""
     largest = -np.inf
     for y in range(top.size):
         largest = max(largest, top[y] + add[y])
@@ -95,7 +95,7 @@ def logarithms(share: Floats, alpha: Floats) -> None:
 
 
 class Memory(NamedTuple):
-    """exp of transitions relative to the largest into each label, and what a forward pass keeps for the way back."""
+    """exp of transitions relative to the largest into each label, and the data for the backward pass."""
 
     weight: Annotated[Floats, "float64[:, ::1]"]
     top: Annotated[Floats, "float64[::1]"]
@@ -106,9 +106,9 @@ class Memory(NamedTuple):
 
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], Memory)")
 def forward(unary: Floats, transition: Floats, begin: Floats, end: Floats, memory: Memory) -> float:
-    """The log partition, -inf where nothing is admissible.
+    """Return the log partition, -inf where nothing is admissible.
 
-    Fills share (relative weights), total_ty = sum_p share_(t-1)p weight_py, and alpha = log(share) where it is needed:
+    Fills share (relative weights), total_ty = sum_p share_(t-1)p weight_py, and alpha = log(share) where needed:
     for the last token, and before each token with a total below 1e-200.
     """
     n, k = unary.shape
@@ -139,7 +139,7 @@ def forward(unary: Floats, transition: Floats, begin: Floats, end: Floats, memor
             add, known = relative(now, share[t], unary[t]), True
         else:
             known = False
-        # Compensated: a sum of a million terms keeps its digits.
+        # Compensated summation: a sum of a million terms keeps its digits.
         add -= lost
         after = offset + add
         lost = (after - offset) - add if after > -np.inf else 0.0
@@ -165,9 +165,9 @@ def forward(unary: Floats, transition: Floats, begin: Floats, end: Floats, memor
 def forward_backward(
     unary: Floats, transition: Floats, begin: Floats, end: Floats, nodes: Floats, steps: Floats, edges: Floats
 ) -> float:
-    """The log partition, with P(y_t) in `nodes` and expected counts of transitions added to `steps`.
+    """Return the log partition, with P(y_t) in `nodes` and expected counts of transitions added to `steps`.
 
-    `edges` gets P(y_t, y_(t+1)) where it has a place for each t; it may have none.
+    `edges` gets P(y_t, y_(t+1)) in its row t; it may have no rows.
     """
     n, k = unary.shape
     top, weight = np.empty(k), np.empty((k, k))

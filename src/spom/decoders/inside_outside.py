@@ -1,7 +1,7 @@
 """Sums over all projective trees in O(n^3), in log space.
 
 The inside pass is Eisner's chart with log sum exp in place of max. The outside pass hands the probability of each
-span down to its splits, in shares that add up to one whatever the size of the scores.
+span down to its splits, in shares that sum to one whatever the size of the scores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def hand_down(x: Floats, y: Floats, a: int, b: int, mass: float, of_x: Floats, o
 
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1])")
 def inside_outside(scores: Floats, single_root: bool, out: Floats) -> float:
-    """The log partition (-inf: no tree), with P(head -> modifier) in `out`, which holds zeros."""
+    """Return the log partition (-inf: no tree), with P(head -> modifier) in `out`, which must hold zeros."""
     N = scores.shape[0]
     chart, root = np.empty((6, N, N)), np.empty((2, N))
     log_partition = fill(scores, single_root, True, chart, root)

@@ -1,18 +1,18 @@
 """Sums over all trees (the matrix-tree theorem) in O(n^3), without a subtraction.
 
-With weights A[h, m] = exp(score), the sum over trees is the determinant of a Laplacian. Its Gaussian elimination has a
-meaning: word k goes, and each pair of arcs i -> k -> j becomes an arc of weight A[i, k] A[k, j] / D_k, with D_k the sum
-of arcs into k; the determinant is the product of the D_k. Done this way nothing is ever subtracted (as in the
-algorithm of Grassmann, Taksar and Heyman), so that every result has all of its digits, however peaked the scores: an
-inverse of the Laplacian loses them all when two words prefer each other.
+With weights A[h, m] = exp(score), the sum over trees is the determinant of a Laplacian. Its Gaussian elimination has
+an interpretation: word k is removed, and each pair of arcs i -> k -> j becomes an arc of weight A[i, k] A[k, j] / D_k,
+where D_k is the sum of the arcs into k; the determinant is the product of the D_k. Done this way, nothing is ever
+subtracted (as in the algorithm of Grassmann, Taksar and Heyman), so every result has all of its digits, however peaked
+the scores. An inverse of the Laplacian loses them all when two words prefer each other.
 
-Marginals: climb from h to a random head, in proportion to A, and on from there; e_m(h) is the chance to reach the root
-before m. Then P(h -> m) is A[h, m] e_m(h) over its sum over h. To have e_m for every m, words are eliminated by halves:
-first one half, which leaves a graph for the words of the other, and so on down to each single word m; then e_m comes
-by substitution.
+Marginals: climb from h to a random head, in proportion to A, and continue from there; e_m(h) is the probability to
+reach the root before m. Then P(h -> m) is A[h, m] e_m(h), normalised over h. To get e_m for every m, words are
+eliminated by halves: first one half, which leaves a graph of the words of the other half, and so on down to each
+single word m; e_m then follows by substitution.
 
-A single root is the limit of root arcs scaled by eps -> 0: only the leading order in eps counts, so that a root arc
-is left out of D_k as long as other arcs lead to k. Here all words reach each other; `matrix_tree_log` does the rest.
+A single root is the limit of root arcs scaled by eps -> 0. Only the leading order in eps counts, so a root arc is
+left out of D_k if other arcs lead to k. Here all words reach each other; `matrix_tree_log` handles the other cases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spom.core.jit import kernel
 
 @kernel("float64(float64[:, ::1], int64, int64, int64, boolean, float64[::1])")
 def eliminate(A: Floats, k: int, lo: int, hi: int, single_root: bool, climb: Floats) -> float:
-    """Take word k out of the words lo..hi-1 (which do not hold it); returns D_k, with A[i, k] / D_k in `climb`."""
+    """Eliminate word k from the words lo..hi-1 (which exclude it); return D_k, with A[i, k] / D_k in `climb`."""
     total = 0.0 if single_root else A[0, k]
     for i in range(lo, hi):
         total += A[i, k]
@@ -43,7 +43,7 @@ def eliminate(A: Floats, k: int, lo: int, hi: int, single_root: bool, climb: Flo
 
 @kernel("void(int64[::1], int64, int64[:, ::1], float64[:, ::1], float64[::1])", fastmath={"reassoc"})
 def chances(gone: Ints, m: int, span: Ints, climb: Floats, out: Floats) -> None:
-    """e_m of all words: those that went last first. Words that were there when one went are its span."""
+    """Compute e_m of all words, last eliminated first; `span` holds the words present when each one was eliminated."""
     out[0], out[m] = 1.0, 0.0
     for t in range(gone.size - 1, -1, -1):
         h = gone[t]
@@ -56,9 +56,9 @@ def chances(gone: Ints, m: int, span: Ints, climb: Floats, out: Floats) -> None:
 
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1])")
 def tree_sums(scores: Floats, single_root: bool, out: Floats) -> float:
-    """The log partition less the best score into each word, with P(head -> modifier) in `out`.
+    """Return the log partition minus the best score into each word, with P(head -> modifier) in `out`.
 
-    `scores` are relative to the best into each word. They must be finite off the diagonal, and of a range that
+    `scores` are relative to the best into each word. They must be finite off the diagonal, and in a range that
     `exp` can take.
     """
     N = scores.shape[0]
@@ -72,7 +72,7 @@ def tree_sums(scores: Floats, single_root: bool, out: Floats) -> float:
             graph[0, h, m] = math.exp(scores[h, m])
     climb, span = np.zeros((N, N)), np.zeros((N, 2), dtype=np.int64)
     gone, e = np.empty(n, dtype=np.int64), np.empty(N)
-    # What is to be done: keep words [0]..[1], eliminate [2]..[3] beside them, from the graph of depth [4] - 1.
+    # Pending steps: keep words [0]..[1], eliminate [2]..[3] next to them, from the graph of depth [4] - 1.
     todo = np.empty((2 * depths + 2, 5), dtype=np.int64)
     todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 1, N, N, N, 1
     size, first, log_partition = 1, True, 0.0
@@ -86,7 +86,7 @@ def tree_sums(scores: Floats, single_root: bool, out: Floats) -> float:
             for j in range(a, b):
                 A[h, j] = before[h, j]
         done = n - (b - a)
-        # From the outside inwards, so that what is left are neighbours.
+        # From the outside inwards, so the remaining words are contiguous.
         for t in range(end - begin):
             k = end - 1 - t if begin >= hi else begin + t
             a, b = (lo, k) if begin >= hi else (k + 1, hi)

@@ -1,7 +1,8 @@
-"""The sums of `matrix_tree` for scores of any size and for forbidden arcs: logarithms, and orders of eps.
+"""The sums of `matrix_tree` for scores of any size and for forbidden arcs, with logarithms and orders of eps.
 
-A weight is eps^order * exp(value). Nothing is subtracted, so the sum of two weights has the lower of their orders, and
-of equal orders the sum of the values: for a single root, root arcs start with order 1, and the limit eps -> 0 is exact.
+A weight is eps^order * exp(value). Nothing is subtracted, so a sum of two weights has the lower of their orders, and
+the sum of the values if the orders are equal. For a single root, root arcs have order 1, and the limit eps -> 0 is
+exact.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def plus(x: float, p: int, y: float, q: int) -> tuple[float, int]:
 
 @kernel("boolean(float64[:, ::1], int64[:, ::1], int64, int64, int64, float64[::1], int64[::1])")
 def eliminate_log(A: Floats, P: Ints, k: int, lo: int, hi: int, climb: Floats, order: Ints) -> bool:
-    """Take word k out of the words lo..hi-1; its D_k is left in climb[k], order[k]. False where no arc leads to it."""
+    """Eliminate word k from the words lo..hi-1; D_k goes to climb[k], order[k]. Return False if no arc leads to k."""
     total, least = A[0, k], P[0, k]
     for i in range(lo, hi):
         total, least = plus(total, least, A[i, k], P[i, k])
@@ -49,7 +50,7 @@ def eliminate_log(A: Floats, P: Ints, k: int, lo: int, hi: int, climb: Floats, o
 
 @kernel("void(int64[::1], int64, int64[:, ::1], float64[:, ::1], int64[:, ::1], float64[::1], int64[::1])")
 def chances_log(gone: Ints, m: int, span: Ints, climb: Floats, order: Ints, e: Floats, p: Ints) -> None:
-    """log e_m of all words, with its order."""
+    """Compute log e_m of all words, with its order."""
     e[0], p[0], e[m], p[m] = 0.0, 0, -np.inf, 0
     for t in range(gone.size - 1, -1, -1):
         h = gone[t]
@@ -62,7 +63,7 @@ def chances_log(gone: Ints, m: int, span: Ints, climb: Floats, order: Ints, e: F
 
 @kernel("boolean(float64[:, ::1], int64, float64[::1], int64[::1], float64[:, ::1])")
 def heads_of(scores: Floats, m: int, e: Floats, p: Ints, out: Floats) -> bool:
-    """P(h -> m) for all h: scores[h, m] e_m(h), normalised; arcs of the root have the order p[0]."""
+    """Compute P(h -> m) for all h: scores[h, m] e_m(h), normalised; arcs of the root have the order p[0]."""
     N = scores.shape[0]
     least, top = NEVER, -np.inf
     for h in range(N):
@@ -85,7 +86,7 @@ def heads_of(scores: Floats, m: int, e: Floats, p: Ints, out: Floats) -> bool:
 
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1])")
 def tree_sums_log(scores: Floats, single_root: bool, out: Floats) -> float:
-    """As `matrix_tree.tree_sums`, for any scores; -inf where there is no tree."""
+    """Return what `matrix_tree.tree_sums` returns, for any scores; -inf where there is no tree."""
     N = scores.shape[0]
     n = N - 1
     depths = 2
@@ -130,7 +131,7 @@ def tree_sums_log(scores: Floats, single_root: bool, out: Floats) -> float:
         if first:
             log_partition += graph[depth, 0, lo]
             least += orders[depth, 0, lo]
-            # A sum of order 2 means that every tree has two roots or more.
+            # A sum of order 2 means that every tree has at least two roots.
             if log_partition == -np.inf or least > 1:
                 return -np.inf
             first = False

@@ -1,4 +1,4 @@
-"""The best projective tree with each arc, in O(n^3): Eisner's chart, and a pass back through it."""
+"""The best projective tree with each arc, in O(n^3): Eisner's chart and a backward pass through it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spom.decoders.eisner import fill, trace
 
 @kernel("void(float64[::1], float64[::1], int64, int64, int64, float64, float64[::1], float64[::1])")
 def hand_back(x: Floats, y: Floats, a: int, b: int, count: int, rest: float, of_x: Floats, of_y: Floats) -> None:
-    """What is best around each side of the terms of `eisner.max_sum`, where `rest` is best around their sum."""
+    """Update the best outside score of each side of the terms of `eisner.max_sum`; `rest` is that of their sum."""
     if rest == -np.inf:
         return
     x, y, of_x, of_y = x[a : a + count], y[b : b + count], of_x[a : a + count], of_y[b : b + count]
@@ -22,9 +22,9 @@ def hand_back(x: Floats, y: Floats, a: int, b: int, count: int, rest: float, of_
 
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1], int64[::1])")
 def max_marginals(scores: Floats, single_root: bool, out: Floats, heads: Ints) -> float:
-    """The score of the best tree (-inf: there is none), which is in `heads`; out[h, m] = that of the best with h -> m.
+    """Return the best score (-inf: no tree), with its tree in `heads` and the best score with each arc h -> m in `out`.
 
-    The same trees as `eisner`'s; `out` is -inf where no tree has the arc.
+    The trees are those of `eisner`; `out` is -inf where no tree has the arc.
     """
     N = scores.shape[0]
     chart, root = np.empty((6, N, N)), np.empty((2, N))

@@ -1,4 +1,4 @@
-"""One label of k."""
+"""A single label out of k."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spom.decoders.costs import Cost, as_cost
 
 @kernel("int64(float64[:, ::1], int64[::1])")
 def best_rows(scores: Floats, out: Ints) -> int:
-    """The first largest entry of each row; returns the first row that is all -inf, or -1."""
+    """Write the first largest entry of each row to `out`; return the first row that is all -inf, or -1."""
     for i in range(scores.shape[0]):
         at = 0
         for j in range(1, scores.shape[1]):
@@ -31,7 +31,7 @@ def best_rows(scores: Floats, out: Ints) -> int:
 
 @kernel("int64(float64[:, ::1], float64[:, ::1], float64[::1])")
 def softmax_rows(scores: Floats, out: Floats, log_partition: Floats) -> int:
-    """exp(s - log sum exp s) of each row; returns the first row that is all -inf, or -1."""
+    """exp(s - log sum exp s) of each row; return the first row that is all -inf, or -1."""
     for i in range(scores.shape[0]):
         top = -np.inf
         for j in range(scores.shape[1]):
@@ -58,7 +58,7 @@ def softmax_rows(scores: Floats, out: Floats, log_partition: Floats) -> int:
 class Multiclass(Parameters):
     """max over y in 0..k-1 of a_y, for a vector a of k scores, or for each row of a matrix.
 
-    Of equal scores the first label wins. A score of -inf forbids a label.
+    Ties go to the first label. A score of -inf forbids a label.
 
     >>> from spom.decoders import Hamming, Multiclass
     >>> decoder = Multiclass()
@@ -73,7 +73,7 @@ class Multiclass(Parameters):
     """
 
     def best(self, scores: ArrayLike) -> Any:
-        """Return the label with the highest score; an array of them for rows."""
+        """Return the label with the highest score; an array of labels for rows."""
         a = self._rows(scores)
         out = np.empty(a.shape[0], dtype=np.int64)
         self._admit(best_rows(a, out))

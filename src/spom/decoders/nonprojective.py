@@ -15,7 +15,7 @@ from spom.decoders.trees import Trees
 
 @kernel("float64(float64[:, ::1], boolean, float64[:, ::1])")
 def matrix_tree(arcs: Floats, single_root: bool, out: Floats) -> float:
-    """The log partition over all trees (-inf: there is none), with P(head -> modifier) in `out`."""
+    """Return the log partition over all trees (-inf: there is none), with P(head -> modifier) in `out`."""
     N = arcs.shape[0]
     scores = np.empty((N, N))
     offset, lowest = 0.0, 0.0
@@ -32,7 +32,7 @@ def matrix_tree(arcs: Floats, single_root: bool, out: Floats) -> float:
             scores[h, m] = arcs[h, m] - top
             if h != m:
                 lowest = min(lowest, scores[h, m])
-    # With every arc above exp(-300), what underflows on the way is too small to be seen.
+    # With every arc above exp(-300), terms that underflow are negligible.
     if lowest > -300.0:
         return tree_sums(scores, single_root, out) + offset
     return tree_sums_log(scores, single_root, out) + offset
@@ -50,7 +50,7 @@ class NonProjectiveTree(Trees):
 
     Scores are (n + 1, n + 1), head by modifier, with the root as head 0; the diagonal and column 0
     are ignored. Scores (n + 1, n + 1, k) have labels. -inf forbids an arc. `single_root` allows only
-    trees with one word below the root. Marginals are those of the matrix-tree theorem, to full precision for
+    trees with one word below the root. Marginals use the matrix-tree theorem; they have full precision for
     peaked scores too.
 
     >>> import numpy as np

@@ -19,7 +19,7 @@ from spom.decoders.trees import Trees
 class ProjectiveTree(Trees):
     """max over projective trees y of sum_m scores[y_m, m] (Eisner); marginals by inside-outside.
 
-    In a projective tree a head and all that hangs below it are neighbouring words; the root stands before
+    In a projective tree, a head and all its descendants are contiguous words; the root is placed before
     the first word. Scores and options are those of `NonProjectiveTree`.
 
     >>> import numpy as np

@@ -1,7 +1,8 @@
 """Marginals of a chain for gradients: forward-backward in linear space, with exponentials that vectorise.
 
-Good to six digits, at a third of the time of `forward_backward`, which has all digits and takes any range of scores. It
-returns -inf where scores are too far apart for it: over 80 at one token, over 30 in the chain.
+It is accurate to six digits and takes a third of the time of `forward_backward`, which has full precision and accepts
+any range of scores. It returns -inf where the scores differ too much for it: by over 80 at one token, or over 30 in the
+chain.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def exponentials_32(x: Floats, top: float, out: Floats) -> None:
         z = max(v, np.float32(-85.0))
         n = np.floor(z * np.float32(1.4426950408889634) + np.float32(0.5))
         r = z - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
-        # The Taylor series of exp(r), r in -0.35 .. 0.35, to the seventh power.
+        # The Taylor series of exp(r), r in -0.35 .. 0.35, up to the seventh power.
         p = np.float32(1.0 / 5040.0) * r + np.float32(1.0 / 720.0)
         p = p * r + np.float32(1.0 / 120.0)
         p = p * r + np.float32(1.0 / 24.0)
@@ -38,7 +39,7 @@ def exponentials_32(x: Floats, top: float, out: Floats) -> None:
 
 @kernel("UniTuple(float64, 2)(float64[::1])")
 def span(x: Floats) -> tuple[float, float]:
-    """The largest entry, and the least that is not -inf."""
+    """Return the largest entry, and the smallest that is not -inf."""
     high, low = -np.inf, np.inf
     for i in range(x.size):
         v = x[i]
@@ -52,7 +53,7 @@ def span(x: Floats) -> tuple[float, float]:
     fastmath={"reassoc", "contract"},
 )
 def quick_forward(unary: Floats, chain: Floats, weight: Floats, share: Floats, total: Floats) -> float:
-    """The log of the weight of all sequences without their ends; -inf where scores are too far apart."""
+    """Return the log of the weight of all sequences without their ends; -inf where scores differ too much."""
     n, k = unary.shape
     top, low = span(chain.reshape(-1))
     if not (top - low <= 30.0):
@@ -96,9 +97,9 @@ def quick_forward(unary: Floats, chain: Floats, weight: Floats, share: Floats, t
 def quick_marginals(
     unary: Floats, chain: Floats, weight: Floats, share: Floats, total: Floats, nodes: Floats, steps: Floats
 ) -> float:
-    """The log partition, P(y_t) in `nodes` and expected steps in `steps`; -inf where `forward_backward` is needed.
+    """Return the log partition, P(y_t) in `nodes` and expected steps in `steps`; -inf: use `forward_backward`.
 
-    `weight` (k + 2, k), `share` and `total` (n, k) are memory to work in.
+    `weight` (k + 2, k), `share` and `total` (n, k) are work space.
     """
     n, k = unary.shape
     logs = quick_forward(unary, chain, weight, share, total)

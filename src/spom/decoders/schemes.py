@@ -1,4 +1,4 @@
-"""Which label may follow which: phrases written as labels of tokens."""
+"""Which label may follow which, for phrases encoded as labels of tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Constraints(NamedTuple):
     end: Mask
 
 
-# Letters of each scheme, and what they mean in BIOES.
+# The letters of each scheme, and their meaning in BIOES.
 _LETTERS = {
     "IOB1": {"I": "I", "B": "B"},
     "BIO": {"B": "B", "I": "I"},
@@ -31,8 +31,8 @@ _LETTERS = {
 def tag_constraints(labels: Sequence[str], scheme: str = "BIO") -> Constraints:
     """Return the transitions that a tagging scheme allows between labels such as "O", "B-NP" and "I-NP".
 
-    BIO (IOB2): a phrase begins with B and continues with I. IOB1: a phrase is made of I; B begins one only
-    right after another of its type. BIOES, BILOU: a phrase is B I* E, or S alone (B I* L, or U).
+    BIO (IOB2): a phrase begins with B and continues with I. IOB1: a phrase consists of I; it begins with B only
+    directly after another phrase of its type. BIOES, BILOU: a phrase is B I* E, or a single S (B I* L, or U).
 
     >>> allowed = tag_constraints(["O", "B-NP", "I-NP"])
     >>> allowed.transition.astype(int)
@@ -49,7 +49,7 @@ def tag_constraints(labels: Sequence[str], scheme: str = "BIO") -> Constraints:
     tags = [_split(label, scheme) for label in labels]
     outside = ("O", "")
     follows = _follows_iob1 if scheme == "IOB1" else _follows
-    # The borders of a sentence are like a token outside of all phrases.
+    # The borders of a sentence count as a token outside all phrases.
     transition = np.array([[follows(a, b, scheme) for b in tags] for a in tags], dtype=bool)
     begin = np.array([follows(outside, b, scheme) for b in tags], dtype=bool)
     end = np.array([follows(a, outside, scheme) for a in tags], dtype=bool)

@@ -1,8 +1,8 @@
-"""The best projective tree for scores of arcs, of pairs of neighbouring modifiers, and of grandparents.
+"""The best projective tree for scores of arcs, of pairs of adjacent modifiers, and of grandparents.
 
-The spans of Koo and Collins (2010, model 1), over few arcs: a span of a word is known by the arc into that word, so
-that there are as many kinds of spans as arcs, not as pairs of words. With k heads a word this takes O(n^2 k^2) for
-trees of n words, and O(n k^2) times the longest distance of two modifiers of a word.
+The spans of Koo and Collins (2010, model 1), over few arcs. The span of a word is identified by the arc into that
+word, so there are as many kinds of spans as arcs, not as pairs of words. With k heads per word this takes O(n^2 k^2)
+for trees of n words, and O(n k^2) times the largest distance between two modifiers of a word.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spom.decoders.eisner import first_max, max_sum
 
 
 class ArcGraph(NamedTuple):
-    """Arcs of n words, those of a head together: its modifiers to the right, inner ones first, then to the left.
+    """Arcs of n words, grouped by head: its modifiers to the right, inner ones first, then those to the left.
 
     `first[h]` is the first arc of head h, `inner[a]` the first arc on the side of arc a. `into[m, r]` is the arc of
-    rank r into word m, of `many[m]`; the root has one that is no arc. The parts of arc a with its sibling begin at
-    `siblings[a]`: first the one without a sibling, then those with each arc from `inner[a]` to a.
+    rank r into word m, which has `many[m]` arcs; the root has one entry, which is no arc. The parts of arc a with its
+    sibling begin at `siblings[a]`: first the one without a sibling, then those with each arc from `inner[a]` to a.
     """
 
     head: Annotated[Ints, "int64[::1]"]
@@ -37,7 +37,7 @@ class ArcGraph(NamedTuple):
 class PartScores(NamedTuple):
     """Scores of arcs, of arc a below the arc of rank r into its head (a, r), and of arcs with their inner siblings.
 
-    `ends[a]` counts where arc a is the last of its head on its side.
+    `ends[a]` is added where arc a is the last of its head on its side.
     """
 
     arcs: Annotated[Floats, "float64[::1]"]
@@ -48,7 +48,7 @@ class PartScores(NamedTuple):
 
 @kernel("ArcGraph(boolean[:, ::1])")
 def arc_graph(allowed: Any) -> Any:
-    """The graph of the arcs h -> m with allowed[h, m]; those into the root and into a word itself do not count."""
+    """Return the graph of the arcs h -> m with allowed[h, m], except those into the root or from a word to itself."""
     N = allowed.shape[0]
     count, most = 0, 1
     for m in range(1, N):
@@ -79,7 +79,7 @@ def arc_graph(allowed: Any) -> Any:
 
 @kernel("float64(ArcGraph, int64, int64, float64[:, ::1])")
 def between(graph: ArcGraph, t: int, a: int, spans: Floats) -> float:
-    """The best two spans that fill what is between the modifiers of arcs t and a, t the inner one."""
+    """Return the best two spans that fill the words between the modifiers of arcs t and a, where t is the inner one."""
     s, m = graph.modifier[t], graph.modifier[a]
     if s < m:
         return max_sum(spans[t], spans[a], s, s + 1, m - s)
@@ -90,7 +90,7 @@ def between(graph: ArcGraph, t: int, a: int, spans: Floats) -> float:
 def make_arc(graph: ArcGraph, scores: PartScores, a: int, spans: Floats, made: Floats, joins: Floats) -> None:
     """made[a, r]: the best of the words from the head to the modifier of arc a, below the arc of rank r.
 
-    `joins` has the best way to each arc from its inner siblings, without what is inside of these.
+    `joins` gets the score of arc a with each inner sibling, including the best spans between them.
     """
     h, m, at, inner = graph.head[a], graph.modifier[a], graph.siblings[a], graph.inner[a]
     joins[at] = scores.siblings[at] + spans[a, h + 1 if h < m else h - 1]
@@ -99,7 +99,7 @@ def make_arc(graph: ArcGraph, scores: PartScores, a: int, spans: Floats, made: F
     for r in range(graph.many[h]):
         g = graph.head[graph.into[h, r]]
         best = joins[at]
-        # Beyond the head's own head nothing can hang on it.
+        # A word cannot have modifiers beyond its own head.
         if (h < g <= m) or (m <= g < h):
             best = -np.inf
         else:
@@ -110,7 +110,7 @@ def make_arc(graph: ArcGraph, scores: PartScores, a: int, spans: Floats, made: F
 
 @kernel("int64(ArcGraph, float64[::1], int64, int64, float64[:, ::1], float64[:, ::1])")
 def last_arc(graph: ArcGraph, ends: Floats, b: int, e: int, spans: Floats, made: Floats) -> int:
-    """The outermost arc of the best span from the modifier of arc b to word e, or -1. Ties go to the inner one."""
+    """Return the outermost arc of the best span from the modifier of arc b to word e, or -1. Ties go to the inner."""
     h, r, found, best = graph.modifier[b], graph.rank[b], -1, -np.inf
     for a in range(graph.first[h], graph.first[h + 1]):
         m = graph.modifier[a]
@@ -123,9 +123,9 @@ def last_arc(graph: ArcGraph, ends: Floats, b: int, e: int, spans: Floats, made:
 
 @kernel("void(ArcGraph, float64[::1], int64, int64, float64[:, ::1], float64[:, ::1])")
 def make_spans(graph: ArcGraph, ends: Floats, begin: int, e: int, spans: Floats, made: Floats) -> None:
-    """spans[b, e]: the best of the words from h to e, all below it, for each arc b into h.
+    """spans[b, e]: the best of the words from h to e, all of them below h, for each arc b into h.
 
-    `begin` is the first arc of h on this side, and one of those to e.
+    `begin` is the first arc of h on this side; word e lies on that side too, no nearer than its modifier.
     """
     h, last = graph.head[begin], graph.first[graph.head[begin] + 1]
     end, far = begin + 1, abs(e - h)
@@ -134,7 +134,7 @@ def make_spans(graph: ArcGraph, ends: Floats, begin: int, e: int, spans: Floats,
     for r in range(graph.many[h]):
         b = graph.into[h, r]
         g, best = graph.head[b], -np.inf
-        # Beyond the head's own head nothing can hang on it.
+        # A word cannot have modifiers beyond its own head.
         if (h < g <= e) or (e <= g < h):
             continue
         for a in range(begin, end):
@@ -145,7 +145,7 @@ def make_spans(graph: ArcGraph, ends: Floats, begin: int, e: int, spans: Floats,
 
 @kernel("int64[::1](ArcGraph)")
 def by_distance(graph: ArcGraph) -> Ints:
-    """The arcs of words, short ones first; the others, of the root, last."""
+    """Return the arcs of words, short ones first; the arcs of the root come last."""
     count, N = graph.head.size, graph.first.size - 1
     starts, order = np.zeros(N + 1, dtype=np.int64), np.empty(count, dtype=np.int64)
     for turn in range(2):
@@ -164,11 +164,11 @@ def by_distance(graph: ArcGraph) -> Ints:
 
 @kernel("float64(ArcGraph, PartScores, int64[::1])")
 def best_second_order(graph: ArcGraph, scores: PartScores, heads: Ints) -> float:
-    """The score of the best projective tree with one root (-inf: there is none), which is in `heads`."""
+    """Return the best score of a projective tree with one root (-inf: there is none); write its heads to `heads`."""
     N, count = graph.first.size - 1, graph.head.size
     spans, made = np.full((count, N), -np.inf), np.full(scores.grand.shape, -np.inf)
     joins, order, done = np.empty(scores.siblings.size), by_distance(graph), 0
-    # The first arc of each word on each side where it has any.
+    # The first arc of each word on each side, if there is one.
     sides, many = np.empty(2 * N, dtype=np.int64), 0
     for a in range(count):
         spans[a, graph.modifier[a]] = 0.0
@@ -203,7 +203,7 @@ def best_second_order(graph: ArcGraph, scores: PartScores, heads: Ints) -> float
 def trace_spans(
     graph: ArcGraph, ends: Floats, top: int, chart: tuple[Floats, Floats], joins: Floats, heads: Ints
 ) -> None:
-    """The tree below arc `top` of the root; `chart` has the spans and what `make_arc` made."""
+    """Write the tree below arc `top` of the root to `heads`; `chart` has the spans and the results of `make_arc`."""
     spans, made = chart
     N = graph.first.size - 1
     stack = np.empty((4 * N, 2), dtype=np.int64)  # an arc, and the end of a span below its modifier

@@ -1,4 +1,4 @@
-"""What dependency trees share: arcs as an (n + 1, n + 1) matrix with the root as head 0, with or without labels."""
+"""The base of dependency trees: arcs as an (n + 1, n + 1) matrix with the root as head 0, with or without labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spom.decoders.costs import Cost, as_cost
 
 @kernel("int64(float64[:, :, ::1], float64[:, ::1], int64[:, ::1])")
 def best_labels(scores: Floats, out: Floats, labels: Ints) -> int:
-    """The best label of each arc and its score; -inf for what is no arc. Returns the place of a bad score, or -1."""
+    """Find the best label of each arc and its score, -inf for no arc; return the position of a bad score, or -1."""
     N, _, k = scores.shape
     for h in range(N):
         for m in range(N):
@@ -35,7 +35,7 @@ def best_labels(scores: Floats, out: Floats, labels: Ints) -> int:
 
 @kernel("void(float64[:, :, ::1], float64[:, ::1], float64[:, ::1])")
 def label_sums(scores: Floats, top: Floats, out: Floats) -> None:
-    """log sum over labels of exp(score) of each arc, given the best of them."""
+    """log sum over labels of exp(score) of each arc, given the largest score of each arc."""
     N, _, k = scores.shape
     for h in range(N):
         for m in range(N):
@@ -63,7 +63,7 @@ def label_shares(scores: Floats, top: Floats, arcs: Floats, out: Floats) -> None
 
 @kernel("int64(int64[::1])")
 def first_in_cycle(heads: Ints) -> int:
-    """The first word (from 1) from which the root is never reached, or 0."""
+    """Return the first word (from 1) on a cycle of heads, or 0 if there is none."""
     seen = np.zeros(heads.size + 1, dtype=np.int64)
     for start in range(1, heads.size + 1):
         w = start
@@ -76,7 +76,7 @@ def first_in_cycle(heads: Ints) -> int:
 
 
 class Trees(Parameters):
-    """Trees over words 1..n with the root 0; a subclass says which trees, and how they are found and summed."""
+    """Trees over words 1..n with the root 0; subclasses define which trees, their search and their sum."""
 
     def __init__(self, single_root: bool = False) -> None:
         self.single_root = single_root
@@ -92,7 +92,7 @@ class Trees(Parameters):
         return self._decode(*self._scores(scores))
 
     def best_augmented(self, scores: ArrayLike, gold: Any, cost: Cost | None = None) -> Any:
-        """Return the tree with the highest score plus cost (default: Hamming); `gold` is what `best` gives."""
+        """Return the tree with the highest score plus cost (default: Hamming); `gold` is as `best` returns it."""
         cube, labelled = self._scores(scores)
         n, k = cube.shape[0] - 1, cube.shape[2]
         heads, labels = self._output(gold, n, k if labelled else None, "gold")
@@ -156,7 +156,7 @@ class Trees(Parameters):
 
     @staticmethod
     def _arcs(cube: Floats) -> tuple[Floats, Ints]:
-        """Return the best label of each arc; -inf on the diagonal and for arcs into the root, whatever was there."""
+        """Return the best score and label of each arc; scores on the diagonal and into the root become -inf."""
         top, labels = np.empty(cube.shape[:2]), np.empty(cube.shape[:2], dtype=np.int64)
         bad = best_labels(cube, top, labels)
         if bad >= 0:

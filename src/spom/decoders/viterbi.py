@@ -12,7 +12,7 @@ from spom.core.jit import kernel
 def best_steps(value: Floats, t: int, transition: Floats) -> None:
     """value[t, y] = max over p of value[t - 1, p] + transition[p, y].
 
-    A selection, no branch and no back pointer: several y at once, and four p for each look at value[t, y].
+    This is a selection without branches and back pointers: several y at once, and four p per access to value[t, y].
     """
     k = value.shape[1]
     for y in range(k):
@@ -38,7 +38,7 @@ def best_steps(value: Floats, t: int, transition: Floats) -> None:
 
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1])")
 def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: Ints) -> float:
-    """The highest score, its labels in `out`; -inf where nothing is admissible. Ties go to the lower label."""
+    """Return the highest score, its labels in `out`; -inf where nothing is admissible. Ties go to the lower label."""
     n, k = unary.shape
     value = np.empty((n, k))
     for y in range(k):
@@ -54,7 +54,7 @@ def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: 
             last = y
     out[n - 1] = last
     for t in range(n - 1, 0, -1):
-        # The way back takes one label per token.
+        # Backtracking takes one label per token.
         y, at = out[t], 0
         best = value[t - 1, 0] + transition[0, y]
         for p in range(1, k):
@@ -69,10 +69,10 @@ def viterbi(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: 
     "int64(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[:, ::1], float64[::1])",
 )
 def viterbi_several(unary: Floats, transition: Floats, begin: Floats, end: Floats, out: Ints, scores: Floats) -> int:
-    """The best sequences, best first, in the rows of `out`; returns how many there are.
+    """Write the best sequences to the rows of `out`, best first; return how many there are.
 
-    For each label at each token the `count` best ways to get there are kept, in order; those of the next
-    token are a merge of k sorted lists.
+    For each label at each token, the `count` best paths to it are kept in order; those of the next token are a
+    merge of k sorted lists.
     """
     n, k = unary.shape
     count = scores.size

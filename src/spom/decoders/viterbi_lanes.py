@@ -1,7 +1,7 @@
-"""Viterbi for many sentences under one chain: labels padded to whole vectors, four predecessors at a time.
+"""Viterbi for many sentences with the same chain: labels padded to whole vectors, four predecessors at a time.
 
-The same sums and maxima as `viterbi`, so the same labels to the last tie, in half the time; what depends on the chain
-alone is laid out once.
+It takes the same sums and maxima as `viterbi`, so it returns the same labels, including ties, in half the time. Tables
+that depend only on the chain are built once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LANES = 8
 
 
 class Lanes(NamedTuple):
-    """A chain in lanes: steps[g] has the transitions from the labels 4 g to 4 g + 3, back[y] those to label y."""
+    """A chain in lanes: steps[g] has the transitions from the labels 4 g to 4 g + 3, back[y] those into label y."""
 
     steps: Annotated[Floats, "float64[:, ::1]"]
     back: Annotated[Floats, "float64[:, ::1]"]
@@ -26,7 +26,7 @@ class Lanes(NamedTuple):
 
 @kernel("void(float64[:, ::1], Lanes)")
 def lay_out(chain: Floats, out: Lanes) -> None:
-    """A chain (transitions, first label, last label in k + 2 rows) in lanes; labels that only pad are never reached."""
+    """Store a chain (transitions, first label, last label in k + 2 rows) in lanes; padding labels are never reached."""
     k, lanes = chain.shape[1], out.back.shape[0]
     for y in range(lanes):
         out.ends[0, y] = chain[k, y] if y < k else -np.inf
@@ -51,10 +51,10 @@ def best_of_four(before: Floats, p: int, steps: Floats, now: Floats) -> None:
 
 @kernel("float64(float64[:, ::1], Lanes, int64, float64[:, ::1], float64[:, ::1], int64[::1])")
 def viterbi_lanes(unary: Floats, chain: Lanes, k: int, value: Floats, best: Floats, out: Ints) -> float:
-    """The highest score, its labels in `out`; -inf where nothing is admissible. Ties go to the lower label.
+    """Return the highest score, with its labels in `out`; -inf where nothing is admissible. Ties go to the lower label.
 
-    `value` and `best` are memory to work in, one row per token: the best score that ends in each label, with and
-    without the label's own.
+    `value` and `best` are work space, one row per token: the best score that ends in each label, with and
+    without the label's own score.
     """
     steps, back, ends = chain
     n, lanes = unary.shape
@@ -74,7 +74,7 @@ def viterbi_lanes(unary: Floats, chain: Lanes, k: int, value: Floats, best: Floa
             last = y
     out[n - 1] = last
     for t in range(n - 1, 0, -1):
-        # The first predecessor that gives the maximum which was found: the same sum, so an equal number.
+        # Take the first predecessor that gives the stored maximum: it is the same sum, so the numbers are equal.
         y, p = out[t], 0
         while p < k - 1 and value[t - 1, p] + back[y, p] != best[t, y]:
             p += 1

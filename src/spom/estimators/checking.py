@@ -1,4 +1,4 @@
-"""What estimators do with what they are given: operators by name, data, labels and weights."""
+"""Checks of what estimators are given: operators by name, data, labels and weights."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spom.core import registry
 from spom.core.arrays import Floats, Ints, check_squares, checked_csr
 from spom.errors import DataError, Unsupported
 
-# Up to this all whole numbers are floats.
+# Up to this size all whole numbers are exact as floats.
 EXACT = 2.0**53
-# The form that a loss of two classes takes when there are more.
+# The multiclass form of each two-class loss.
 MULTICLASS = {
     "Hinge": "multiclass-hinge",
     "Logistic": "multiclass-logistic",
@@ -30,9 +30,9 @@ MULTICLASS = {
 
 
 def operator(kind: str, given: Any, default: Any = None) -> Any:
-    """The operator that a parameter means: itself, one made from its registered name, or the default for None.
+    """Return the operator that a parameter means: itself, one made from its registered name, or the default for None.
 
-    A penalty that is given by name takes the default's strength, where it has one.
+    A penalty given by name takes the default's strength, if it has one.
 
     >>> from spom.penalties import L1
     >>> operator("penalty", "squared-l2", default=L1(1e-4))
@@ -53,7 +53,7 @@ def operator(kind: str, given: Any, default: Any = None) -> Any:
 
 
 def loss_for(given: Any, classes: int, default: str) -> Any:
-    """The loss for this number of classes: a loss of two classes becomes its multiclass form where k > 2."""
+    """Return the loss for this number of classes: a two-class loss becomes its multiclass form for k > 2."""
     loss = operator("loss", default if given is None else given)
     if loss.target == "real":
         raise Unsupported(f"{loss!r} is a loss of regression; classifiers take hinge, power-hinge and logistic")
@@ -66,7 +66,7 @@ def loss_for(given: Any, classes: int, default: str) -> Any:
 
 
 def regression_loss(given: Any, default: str) -> Any:
-    """The loss of a regressor, or an error that names those that are."""
+    """Return the loss of a regressor, or raise an error that names the valid ones."""
     loss = operator("loss", default if given is None else given)
     if loss.target != "real":
         raise Unsupported(f"{loss!r} is a loss of classification; regressors take squared and power-absolute")
@@ -76,15 +76,15 @@ def regression_loss(given: Any, default: str) -> Any:
 # --- data -------------------------------------------------------------------------------------------
 
 
-# What kernels take: single precision stays.
+# The dtypes that kernels take: single precision is kept.
 FLOATS = (np.float64, np.float32)
 
 
 def check_data(estimator: BaseEstimator, X: Any, *, reset: bool, dtype: Any = np.float64) -> Any:
-    """X as dense `dtype` (or one of several) in C order or as CSR, without a copy where it is that already.
+    """Return X as dense `dtype` (or one of several) in C order or as CSR, without a copy if it is that already.
 
-    Arrays, lists, pandas and polars frames and every scipy sparse format come in; feature names are kept
-    (`reset`) or compared with those that were seen in `fit`.
+    Arrays, lists, pandas and polars frames and all scipy sparse formats are accepted; feature names are stored
+    (`reset`) or compared with those seen in `fit`.
     """
     if sparse.issparse(X) and X.ndim == 2:
         X = checked_csr(X)
@@ -95,7 +95,7 @@ def check_data(estimator: BaseEstimator, X: Any, *, reset: bool, dtype: Any = np
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
-    """One finite weight >= 0 for each example, or None where all are one."""
+    """Return one finite weight >= 0 per example, or None if all are one."""
     if sample_weight is None:
         return None
     weights: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -105,7 +105,7 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
 
 
 def check_same_length(X: Any, y: Any) -> None:
-    """An error where X and y do not have one row each for each example."""
+    """Raise an error unless X and y have one row per example each."""
     if X.shape[0] != y.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {y.shape[0]}: there must be one target per row")
 
@@ -113,14 +113,14 @@ def check_same_length(X: Any, y: Any) -> None:
 def check_examples(
     estimator: BaseEstimator, block: tuple[Any, Any, Any], target: Any, *, reset: bool
 ) -> tuple[Any, Any, Floats | None]:
-    """(X, y, sample_weight) checked: `target` is `check_labels` or `check_targets`."""
+    """Return checked (X, y, sample_weight); `target` is `check_labels` or `check_targets`."""
     X, y = check_data(estimator, block[0], reset=reset), target(block[1])
     check_same_length(X, y)
     return X, y, check_weights(block[2], X)
 
 
 def check_labels(y: Any) -> NDArray[Any]:
-    """Class labels as a vector: strings, numbers or booleans, none of them missing."""
+    """Return class labels as a vector: strings, numbers or booleans, none of them missing."""
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
@@ -135,7 +135,7 @@ def check_labels(y: Any) -> NDArray[Any]:
 
 
 def check_targets(y: Any) -> Floats:
-    """Real targets as a vector of finite floats."""
+    """Return real targets as a vector of finite floats."""
     if y is None:
         raise ValueError("this regressor requires y to be passed, but the target y is None")
     raw = column_or_1d(y, warn=True)
@@ -150,7 +150,7 @@ def check_targets(y: Any) -> Floats:
 
 
 def check_classes(classes: ArrayLike) -> NDArray[Any]:
-    """The sorted distinct classes; an error where they are fewer than two."""
+    """Return the sorted distinct classes; raise an error if there are fewer than two."""
     found = np.unique(np.asarray(classes))
     if found.size < 2:
         shown = ", ".join(map(repr, found.tolist()))
@@ -159,7 +159,7 @@ def check_classes(classes: ArrayLike) -> NDArray[Any]:
 
 
 def encode(labels: NDArray[Any], classes: NDArray[Any]) -> Ints:
-    """The index of each label among the sorted classes; an error names a label that is not among them."""
+    """Return the index of each label among the sorted classes; raise an error that names an unknown label."""
     at = np.searchsorted(classes, labels)
     at = np.minimum(at, classes.size - 1)
     unknown = np.flatnonzero(classes[at] != labels)
@@ -173,7 +173,7 @@ def encode(labels: NDArray[Any], classes: NDArray[Any]) -> Ints:
 
 
 def class_weights(class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]) -> Floats | None:
-    """One weight for each class, or None where all are one; "balanced" counts these labels."""
+    """Return one weight per class, or None if all are one; "balanced" counts these labels."""
     if class_weight is None:
         return None
     weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=labels), dtype=np.float64)
@@ -183,7 +183,7 @@ def class_weights(class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]
 
 
 def combined_weights(sample: Floats | None, by_class: Floats | None, index: Ints) -> Floats | None:
-    """The weight of each example: its own times that of its class."""
+    """Return the weight of each example: its own times that of its class."""
     if by_class is None:
         return sample
     own = by_class[index]
@@ -194,9 +194,9 @@ def combined_weights(sample: Floats | None, by_class: Floats | None, index: Ints
 
 
 def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | None]:
-    """The distinct examples sorted by target, then by their columns, with summed weights; those of weight zero go.
+    """Return the distinct examples sorted by target, then by columns, with summed weights and without zero weights.
 
-    A weight then counts just as a repetition does, and neither the order of the rows nor the units of the columns
+    A weight is then equivalent to a repetition, and neither the order of the rows nor the units of the columns
     matter.
 
     >>> X, y, weight = merged(np.array([[2.0], [1.0], [2.0], [5.0]]), np.ones(4), np.array([1.0, 1.0, 2.0, 0.0]))
@@ -218,16 +218,16 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
 
 
 def _row_bytes(X: Any) -> list[bytes]:
-    """Each row as bytes, the same for dense and sparse rows, that sort as the rows do, column by column.
+    """Return each row as bytes, the same for dense and sparse rows, which sort as the rows do, column by column.
 
-    An entry is its sign, its column and its value. One that is positive puts its row after all that have a zero there,
-    one that is negative before them; earlier columns count more, so that columns of positive entries fall.
+    An entry is its sign, its column and its value. A positive entry sorts its row after all rows with a zero there,
+    a negative one before them. Earlier columns take precedence, so columns of positive entries are in falling order.
     """
-    # Explicit zeros are not entries; other entries stay in their order.
+    # Explicit zeros are not entries; other entries keep their order.
     rows, where = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices
     kept = X.data != 0.0
     rows, where, values = rows[kept], where[kept], X.data[kept]
-    # Each row ends with an entry of its own.
+    # Each row ends with an extra entry.
     ends = np.cumsum(np.bincount(rows, minlength=X.shape[0]) + 1)
     entries = np.empty(values.size + X.shape[0], dtype=[("sign", "u1"), ("column", ">u8"), ("value", ">u8")])
     entries[ends - 1] = (1, 0, 0)
@@ -240,7 +240,7 @@ def _row_bytes(X: Any) -> list[bytes]:
 
 
 def _ordered_bits(values: Floats) -> Any:
-    """Eight bytes for each number, which sort as the numbers do."""
+    """Return eight bytes per number, which sort as the numbers do."""
     bits = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
     negative = bits >> np.uint64(63) == 1
     return np.where(negative, ~bits, bits | np.uint64(1 << 63)).astype(">u8")

@@ -1,4 +1,4 @@
-"""Why a model said what it said: the share of each feature, template or kernel in the lead of the winner."""
+"""Explanations of predictions: the share of each feature, template or kernel in the lead of the winner."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Explanation:
         return float(self.contributions.sum())
 
     def top(self, count: int = 10) -> list[tuple[str, float]]:
-        """The `count` largest contributions by size, as (name, contribution)."""
+        """Return the `count` largest contributions by size, as (name, contribution)."""
         return [(name, float(c)) for name, c in zip(self.names[:count], self.contributions[:count], strict=True)]
 
     def by_block(self) -> Explanation:
-        """The contributions summed over templates: over the part of each name before `=`."""
+        """Return the contributions summed over templates: over the part of each name before `=`."""
         sums: dict[str, float] = {}
         for name, c in zip(self.names, self.contributions.tolist(), strict=True):
             block = name.partition("=")[0]
@@ -54,7 +54,7 @@ class Explanation:
         return ordered(self.label, self.against, list(sums), np.array(list(sums.values())), self.of)
 
     def title(self) -> str:
-        """One line that says what won, and by how much."""
+        """Return one line that tells what won, and by how much."""
         of = "" if self.of is None else f"{self.of}: "
         if self.label is None:
             return f"{of}prediction {self.lead:.4f}"
@@ -77,14 +77,14 @@ class Explanation:
         return f"<table><caption>{html.escape(self.title())}</caption>{''.join(rows)}</table>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the contributions as bars; returns the matplotlib axes."""
+        """Draw the contributions as bars; return the matplotlib axes."""
         from spom.plot import contributions
 
         return contributions(self, ax=ax)
 
 
 def ordered(label: Any, against: Any, names: Sequence[str], values: Floats, of: str | None = None) -> Explanation:
-    """An explanation with its contributions in order of size, without those that are zero."""
+    """Return an explanation with its non-zero contributions in order of size."""
     order = [i for i in np.argsort(-np.abs(values), kind="stable").tolist() if values[i]]
     return Explanation(label, against, tuple(str(names[i]) for i in order), values[order], of)
 
@@ -105,12 +105,12 @@ def explain_linear(model: Any, scores: Floats, X: Any) -> list[Explanation]:
 
 
 def dense_row(coef: Any, k: int) -> Floats:
-    """Row k of a dense or sparse matrix."""
+    """Return row k of a dense or sparse matrix."""
     return np.asarray(coef[k].toarray()[0] if sparse.issparse(coef) else coef[k])
 
 
 def _winner(coef: Any, bias: Floats, classes: Any, scores: Floats) -> tuple[Floats, float, Any, Any]:
-    """(weights, intercept) of the lead of the winner over the runner-up, and both labels."""
+    """Return (weights, intercept) of the lead of the winner over the runner-up, and both labels."""
     if classes is None:
         return dense_row(coef, 0), float(bias[0]), None, None
     labels = classes.tolist()
@@ -125,10 +125,10 @@ def _winner(coef: Any, bias: Floats, classes: Any, scores: Floats) -> tuple[Floa
 def explain_blocks(
     labels: Sequence[Any] | None, names: Sequence[str], parts: Floats, scores: Floats | None = None
 ) -> list[Explanation]:
-    """Why each row has its label: `parts` is (blocks, rows, labels), what each block adds to each score.
+    """Explain the label of each row: `parts` is (blocks, rows, labels), each block's part of each score.
 
-    Without labels there is one score per row, and the contributions sum to it. `scores` say which label wins and which
-    is second, where they are not the sum of the parts.
+    Without labels there is one score per row, and the contributions sum to it. `scores` determine the winner and
+    the runner-up if they are not the sum of the parts.
     """
     scores = parts.sum(axis=0) if scores is None else scores
     found = []
@@ -146,7 +146,7 @@ Emissions = Sequence[tuple[Sequence[str], Floats]]
 
 
 def emissions_of(model: Any, rows: Any) -> Emissions:
-    """(names of features, what each adds to the score of each label) for each token of one sentence."""
+    """Return (names of features, the part of each in the score of each label) for each token of one sentence."""
     k, found = model.classes_.size, []
     for t in range(rows.indptr.size - 1):
         part = slice(int(rows.indptr[t]), int(rows.indptr[t + 1]))
@@ -158,7 +158,7 @@ def emissions_of(model: Any, rows: Any) -> Emissions:
 
 
 def explain_tokens(model: Any, emissions: Emissions, codes: Any, words: Sequence[str]) -> list[Explanation]:
-    """Why each token of one sentence has its label and not the next best one, with its neighbours as they are.
+    """Explain the label of each token of one sentence against the next best one, with its neighbours unchanged.
 
     The contributions are those of its features and of the transitions to its neighbours; their sum is the difference
     of the scores of the two label sequences.
@@ -171,7 +171,7 @@ def explain_tokens(model: Any, emissions: Emissions, codes: Any, words: Sequence
     for t in range(n):
         own, scores = emissions[t]
         a = int(codes[t])
-        # Where the scheme leaves no other label between these neighbours, the runner-up is one that it forbids.
+        # If the scheme allows no other label between these neighbours, the runner-up is one that it forbids.
         for chain in (model._scores_of_chain(), model.chain_):
             before = chain[codes[t - 1]] if t else chain[k]
             after = chain[:k, codes[t + 1]] if t + 1 < n else chain[k + 1]
@@ -191,9 +191,9 @@ NO_OTHER = "no other head"
 
 
 def template_scores(model: Any, codes: Any, guides: Ints | None) -> list[Floats]:
-    """(templates, heads, modifiers) of each sentence: what each template adds to the score of each arc.
+    """Return (templates, heads, modifiers) of each sentence: the part of each template in the score of each arc.
 
-    Each template is scored alone, so that this costs one pass for each; it is meant for a few sentences.
+    Each template is scored alone, which takes one pass per template; it is meant for a few sentences.
     """
     count = len(codes.sizes)
     alone: list[list[Floats]] = [[] for _ in range(count)]
@@ -205,10 +205,10 @@ def template_scores(model: Any, codes: Any, guides: Ints | None) -> list[Floats]
 
 
 def explain_heads(names: list[str], parts: Floats, heads: Ints, words: list[str]) -> list[Explanation]:
-    """For each word of one sentence: its head, against the other head with the highest score.
+    """Explain the head of each word of one sentence against the other head with the highest score.
 
     The contributions sum to the difference of the scores of the two arcs. The tree decides: a word may have a head with
-    a lower score than another one, where that other arc does not fit the rest of the tree.
+    a lower score than another one, if that other arc does not fit the rest of the tree.
     """
     total = np.where(np.isneginf(parts).any(axis=0), -np.inf, np.nan_to_num(parts, neginf=0.0).sum(axis=0))
     finite, found = np.nan_to_num(parts, neginf=0.0), []
@@ -224,5 +224,5 @@ def explain_heads(names: list[str], parts: Floats, heads: Ints, words: list[str]
 
 
 def _head(words: list[str], place: int) -> str:
-    """A head as text: its place and its word."""
+    """Return a head as text: its place and its word."""
     return "the root" if place == 0 else f"{place} {words[place - 1]}"

@@ -1,4 +1,4 @@
-"""Predictions for the training data themselves, each by a model that did not see it."""
+"""Predictions for the training data, each by a model learnt without it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def jackknife(
     n_jobs: int | None = 1,
     predict: str | Callable[..., Any] = "predict",
 ) -> Any:
-    """f_k(x_i) for i in part k, where f_k is learnt from all parts but k: what a second stage should be trained on.
+    """f_k(x_i) for i in part k, where f_k is learnt from all parts but k: the training input for a second stage.
 
-    Parts are runs of neighbours, so that a document is hardly ever on both sides. `estimator` is cloned, never changed.
+    Parts are contiguous, so a document is rarely in two of them. `estimator` is cloned, never changed.
     X and y are lists, arrays, `Columns` or a `Treebank`; `predict` is the name of a method or a function of (fitted
-    estimator, part of X). The result has the order and the kind of what it gives. `n_jobs` parts are learnt at a time,
-    in threads; -1 is one for each core, as in joblib.
+    estimator, part of X). The result has the order and the type of its return value. `n_jobs` parts are learnt in
+    parallel, in threads; -1 is one per core, as in joblib.
 
     >>> from sklearn.dummy import DummyRegressor
     >>> jackknife(DummyRegressor(), np.zeros((4, 1)), np.array([0.0, 0.0, 2.0, 2.0]), folds=2)

@@ -1,8 +1,8 @@
-"""What `prune=` shares: whether a smaller model is good enough on held-out sentences, and what went in a report.
+"""The base of `prune=`: whether a smaller model is good enough on held-out sentences, and a report of the result.
 
-A smaller model is good enough where its score is lower by at most .002 at a risk of one in forty (paired sentence by
+A smaller model is good enough if its score is lower by at most .002 at a risk of one in forty (paired by
 sentence: fall + 1.96 standard errors), where a gain counts as no fall: the noise of the difference will be as large on
-other sentences. So it is where its score is higher at a risk of one in a thousand.
+other sentences. It is also good enough if its score is higher at a risk of one in a thousand.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from spom.core.arrays import Ints
 from spom.solvers.knockoffs import Stated
 
-# The risk as a normal quantile, what the score may fall by, and the quantile of a clear gain. The guide's page on
-# defaults says how they were chosen.
+# The risk as a normal quantile, the allowed fall of the score, and the quantile of a clear gain. The guide's page on
+# defaults describes how they were chosen.
 QUANTILE, FALL, CLEAR = 1.96, 0.002, 3.09
-# The parts that sentences are divided into, how many of them judge at most, and how many there must be.
+# The number of parts of the sentences, the maximum number that judge, and the minimum number of sentences.
 PARTS, JUDGED, FEWEST = 3, 4000, 60
 
 
 def runs(sentences: Ints) -> list[tuple[Ints, Ints]]:
-    """(sentences to learn from, sentences to judge by), for each part: a run, which hardly ever cuts a document.
+    """Return (sentences to learn from, sentences to judge by) for each part, a run that rarely cuts a document.
 
     >>> [held.tolist() for _, held in runs(np.arange(8))]
     [[0, 1, 2], [3, 4, 5], [6, 7]]
@@ -34,7 +34,7 @@ def runs(sentences: Ints) -> list[tuple[Ints, Ints]]:
 
 
 def f1_of(counts: Ints) -> float:
-    """2 right / (wanted + found), the accuracy where as many are found as are wanted.
+    """2 right / (wanted + found), the accuracy if as many are found as are wanted.
 
     >>> f1_of(np.array([[2, 2, 1], [3, 1, 1]]))
     0.5
@@ -44,7 +44,7 @@ def f1_of(counts: Ints) -> float:
 
 
 def paired_fall(full: Ints, smaller: Ints) -> tuple[float, float]:
-    """How much lower the second score is, and the standard error of that, from counts: a row for each sentence.
+    """Return how much lower the second score is, and its standard error, from counts with one row per sentence.
 
     >>> paired_fall(np.array([[2, 2, 2], [2, 2, 1]]), np.array([[2, 2, 2], [2, 2, 1]]))
     (0.0, 0.0)
@@ -57,13 +57,13 @@ def paired_fall(full: Ints, smaller: Ints) -> tuple[float, float]:
 
 
 def is_worse(full: Ints, smaller: Ints) -> bool:
-    """Whether the smaller model is clearly worse: more sentences would hardly change the verdict."""
+    """Tell whether the smaller model is clearly worse: more sentences would hardly change the verdict."""
     fall, error = paired_fall(full, smaller)
     return fall - QUANTILE * error > FALL
 
 
 def will_do(full: Ints, smaller: Ints) -> tuple[bool, str]:
-    """Whether the smaller model is good enough, and the figures.
+    """Tell whether the smaller model is good enough, and return the figures.
 
     >>> will_do(np.array([[9, 9, 9], [9, 9, 8]]), np.array([[9, 9, 9], [9, 9, 7]]))
     (False, 'score 0.9444 to 0.8889, at most 0.0770 of noise at a risk of .025')
@@ -76,28 +76,28 @@ def will_do(full: Ints, smaller: Ints) -> tuple[bool, str]:
 
 @dataclass
 class Dropping:
-    """A report: the blocks `names`, of which `selection.kept` stay."""
+    """A report: the blocks `names`, of which `selection.kept` are kept."""
 
     names: tuple[str, ...]
     selection: Any
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The names of the blocks that are left."""
+        """The names of the kept blocks."""
         return tuple(self.names[m] for m in self.selection.kept)
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """The names of those that went."""
+        """The names of the dropped blocks."""
         left = set(self.selection.kept.tolist())
         return tuple(name for m, name in enumerate(self.names) if m not in left)
 
     def _promise(self, what: str) -> list[str]:
-        """What a selection with knockoffs says of its error."""
+        """Return the statement of a selection with knockoffs about its error."""
         return [self.selection.promise(what)] if isinstance(self.selection, Stated) else []
 
     def _table(self, first: tuple[str, str], rows: list[str]) -> list[str]:
-        """Lines with the blocks and `rows`, most evidence first; `first` are the headings of both."""
+        """Return lines with the blocks and `rows`, most evidence first; `first` are the headings of both."""
         width, left = max((len(name) for name in self.names), default=8), set(self.selection.kept.tolist())
         lines = [f"{first[0]:<{width}}{first[1]}"]
         for m in np.argsort(-self.selection.evidence, kind="stable").tolist():
@@ -106,7 +106,7 @@ class Dropping:
 
 
 def asked_rate(prune: dict[str, Any]) -> float:
-    """The false discovery rate that `prune` asks for as a dict.
+    """Return the false discovery rate that `prune` asks for as a dict.
 
     >>> asked_rate({"false_discovery_rate": 0.1})
     0.1

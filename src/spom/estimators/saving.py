@@ -1,4 +1,4 @@
-"""What every estimator has: `save`, and its summary in a notebook."""
+"""The base of all estimators: `save`, and the summary in a notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spom.solvers.iterate import History
 
 
 class Saving:
-    """What every estimator has: `save(path)`, and how it is shown in a notebook.
+    """The base of all estimators: `save(path)`, and the display in a notebook.
 
     The estimator has `model_state` and `from_model_state` (see `spom.models.loading`).
     """
@@ -26,7 +26,7 @@ class Saving:
         save_model(self, path, self._training())
 
     def _training(self) -> dict[str, Any]:
-        """A summary of the run for the header, of what the same seed makes again to the bit."""
+        """Return a summary of the run for the header, with results that the same seed reproduces to the bit."""
         return {}
 
     def _html_repr(self) -> str:
@@ -34,12 +34,12 @@ class Saving:
         return drawn + summary_html(self)
 
 
-# Blocks that are listed, at most.
+# The maximum number of blocks listed.
 MOST = 8
 
 
 def summary_html(estimator: Any) -> str:
-    """The table of a fitted estimator as HTML; empty before `fit`.
+    """Return the table of a fitted estimator as HTML; empty before `fit`.
 
     >>> from spom import OnlineClassifier
     >>> summary_html(OnlineClassifier())
@@ -53,7 +53,7 @@ def summary_html(estimator: Any) -> str:
 
 
 def summary(estimator: Any) -> list[tuple[str, str]]:
-    """(name, HTML) of each line of a fitted estimator's summary."""
+    """Return (name, HTML) of each line of a fitted estimator's summary."""
     if not any(name.endswith("_") and not name.startswith("_") for name in vars(estimator)):
         return []
     found: list[tuple[str, str]] = []
@@ -74,7 +74,7 @@ def summary(estimator: Any) -> list[tuple[str, str]]:
 
 
 def _blocks(estimator: Any) -> list[tuple[str, str]]:
-    """How many blocks are kept, and the largest of them with bars."""
+    """Return the number of kept blocks, and the largest of them with bars."""
     weights = np.asarray(estimator.block_weights_, dtype=np.float64)
     kept = int(np.count_nonzero(weights))
     order = [m for m in np.argsort(-weights, kind="stable")[:MOST].tolist() if weights[m] > 0.0]
@@ -100,12 +100,12 @@ def _kind(estimator: Any) -> str:
 
 
 def known(value: Any) -> bool:
-    """Whether a number was computed."""
+    """Tell whether a number was computed."""
     return value is not None and bool(np.isfinite(float(value)))
 
 
 def history_entries(history: Any) -> list[dict[str, Any]]:
-    """One dict per epoch, from a list of them, the `History` of a solver, or a dict of columns.
+    """Return one dict per epoch, from a list of them, the `History` of a solver, or a dict of columns.
 
     >>> history_entries({"k": [1, 2], "loss": [3.0, 2.0]})
     [{'k': 1, 'loss': 3.0}, {'k': 2, 'loss': 2.0}]
@@ -114,7 +114,7 @@ def history_entries(history: Any) -> list[dict[str, Any]]:
         return [dict(entry) for entry in history or []]
     columns = history
     if isinstance(history, History):
-        # Here k counts examples; there is one entry per epoch.
+        # In a `History` k counts examples; there is one entry per epoch.
         norms = list(history.block_norms)
         kept = [None if row is None else int(np.count_nonzero(row)) for row in norms]
         counts = {"k": list(range(1, len(history) + 1)), "block_norms": norms, "blocks_kept": kept}

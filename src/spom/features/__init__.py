@@ -1,4 +1,4 @@
-"""Token columns become integer codes, templates, and ids of features with their blocks. Names come on first use."""
+"""Token columns as integer codes, templates, and feature ids with their blocks. Names are imported on first use."""
 
 from __future__ import annotations
 

@@ -2,16 +2,16 @@
 
 A template is a list of attributes, separated by spaces:
 
-- `h.COLUMN`, `m.COLUMN`: of the head, of the modifier. `h-1.`, `m+2.`: of a neighbour, up to two words away. `h^.`,
-  `h^^.`, `h<.`, `h>.`: of its head, of its head's head, of its first child on the left, of its last on the right, in
-  the tree that a first stage found.
-- `between.COLUMN`: of the words between, each distinct value once.
-- `gap`: how many verbs, punctuation marks and conjunctions are between (up to 3, 2, 1). `same`: whether the first
-  stage has this arc, or its reverse. `sibling.upos`, `beyond.upos`: the head's nearest child in that tree, inside and
-  outside of the modifier.
+- `h.COLUMN`, `m.COLUMN`: a column of the head, of the modifier. `h-1.`, `m+2.`: of a neighbour, up to two words away.
+  `h^.`, `h^^.`, `h<.`, `h>.`: of its head, its head's head, its first child on the left, its last child on the right,
+  in the tree of a first stage.
+- `between.COLUMN`: a column of the words between head and modifier, each distinct value once.
+- `gap`: the number of verbs, punctuation marks and conjunctions between them (up to 3, 2, 1). `same`: whether the
+  first stage has this arc, or its reverse. `sibling.upos`, `beyond.upos`: the head's child in that tree that is nearest
+  to the modifier, on the inner side and on the outer side.
 - at the end `dir` (direction) or `dist` (direction and distance, in bins 1, 2, 3, 4-6, 7-11, 12 or more), or neither.
 
-There is a compact set, and a large one that is every head part with every modifier part.
+There is a compact set, and a large one that combines every head part with every modifier part.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Atom = tuple[str, int]
 
 @dataclass(frozen=True)
 class Family:
-    """The attributes of head, modifier and pair that up to three templates share; `name` is the one without slot."""
+    """The attributes of head, modifier and pair that up to three templates share; `name` has no slot."""
 
     name: str
     head: tuple[Atom, ...]
@@ -58,7 +58,7 @@ class Family:
 
 
 def parse_template(name: str) -> tuple[Family, int]:
-    """The family and the slot (0 none, 1 direction, 2 distance) of a template.
+    """Return the family and the slot (0 none, 1 direction, 2 distance) of a template.
 
     >>> family, slot = parse_template("h.form m-1.upos m.upos dist")
     >>> family.modifier, slot
@@ -89,13 +89,13 @@ def parse_template(name: str) -> tuple[Family, int]:
 
 
 def template_name(family: str, slot: int) -> str:
-    """The name of a template: that of its family, and its slot."""
+    """Return the name of a template: the name of its family, and its slot."""
     return f"{family} {SLOTS[slot]}".strip()
 
 
 # --- ready sets --------------------------------------------------------------------------------------
 
-# What is looked at of a head or a modifier (here the word itself is `x`).
+# The attributes of a head or a modifier; `x` is the word itself.
 PARTS = (
     "",
     "x.form",
@@ -112,7 +112,7 @@ PARTS = (
 )
 BETWEEN = ("h.upos m.upos between.upos", "h.upos m.upos between.xpos")
 GAPS = ("h.upos m.upos gap", "h.xpos m.xpos gap", "h.lemma m.upos gap", "h.upos m.lemma gap")
-# What pruning the large set to sixty templates kept on English EWT.
+# The sixty templates that remained when the large set was pruned on English EWT.
 _COMPACT = (
     "h-1.upos h.upos",
     "h-1.upos h.upos dir",
@@ -178,17 +178,17 @@ _COMPACT = (
 
 
 def with_slots(families: tuple[str, ...] | list[str]) -> list[str]:
-    """Each family plain, with direction, and with direction and distance."""
+    """Return each family plain, with direction, and with direction and distance."""
     return [template_name(family, slot) for family in families for slot in range(len(SLOTS))]
 
 
 def compact_templates() -> list[str]:
-    """Sixty templates."""
+    """Return the sixty templates of the compact set."""
     return list(_COMPACT)
 
 
 def large_templates() -> list[str]:
-    """More than four hundred templates: all pairs of parts of head and modifier, and the tags between."""
+    """Return more than four hundred templates: all pairs of parts of head and modifier, and the tags between."""
     families = [
         f"{head.replace('x.', 'h.').replace('x-', 'h-').replace('x+', 'h+')} "
         f"{modifier.replace('x.', 'm.').replace('x-', 'm-').replace('x+', 'm+')}".strip()
@@ -214,7 +214,7 @@ _FEATURES = (
 
 
 def default_templates() -> list[str]:
-    """The compact set and templates of morphological features."""
+    """Return the compact set and templates of morphological features."""
     return [*_COMPACT, *_FEATURES]
 
 
@@ -270,5 +270,5 @@ _GUIDED = (
 
 
 def guided_templates() -> list[str]:
-    """The templates of a second stage besides those of the first."""
+    """Return the templates that a second stage has besides those of the first."""
     return with_slots(_GUIDED)

@@ -1,8 +1,8 @@
-"""Compiled: the codes of a sentence's words as templates for arcs see them, and where an arc's weights are.
+"""Compiled functions: the codes of a sentence's words for arc templates, and the places of an arc's weights.
 
 A family of templates is a set of attributes of head and modifier. One row holds all weights of one value of them: one
-whatever the arc's direction and distance, two by direction, twelve by direction and distance, as far as these are
-templates of the set. A row is at most 16 float32, one cache line, so that three templates cost one access to memory.
+for any direction and distance, two by direction, twelve by direction and distance, if these are templates of the set.
+A row is at most 16 float32, one cache line, so three templates cost one memory access.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from spom.core.arrays import Ints
 from spom.core.jit import kernel
 from spom.data.interning import Codes
 
-# How many weights a row has for each slot: plain, by direction, by direction and distance.
+# The number of weights that a row has for each slot: plain, by direction, by direction and distance.
 LENGTHS = (1, 2, 12)
-# A cache line, in weights: tables begin at one.
+# A cache line, in weights; tables are aligned to it.
 LINE = 16
-# The columns of the table of families. BASE counts rows, START weights; WIDE is the length of a row, and a slot's part
-# of it begins at AT + slot (-1 where that is no template).
+# The columns of the table of families. BASE counts rows, START weights; WIDE is the length of a row. AT + slot has the
+# start of a slot's part of the row, or -1 where the set has no such template.
 HEAD, MODIFIER, PAIR, SET, BY_HEAD, BY_MODIFIER, BY_PAIR, BY_SET, MASK, BASE, SALT, START, WIDE, AT = range(14)
 FIELDS = AT + len(LENGTHS)
-# Places that an attribute may be read at: offsets -2..2, or those of the guide, a tree that was found before.
+# Places that an attribute can be read at: offsets -2..2, or places in the guide, the tree of a first stage.
 GUIDE_HEAD, GUIDE_LEFT, GUIDE_RIGHT, GUIDE_GRANDPARENT = 10, 11, 12, 13
-# Attributes of the pair: what is between, and what the guide says of it.
+# Attributes of the pair: counts of the words between, and attributes from the guide.
 GAP, SAME, SIBLING, BEYOND = range(4)
 GAPS, SAMES = 24, 3
 # The rows of a table of arcs: head, modifier, direction, bin of direction and distance.
@@ -41,8 +41,8 @@ Shorts = NDArray[np.int16]
 class Corpus(NamedTuple):
     """Sentences as codes: column c of word w (from 1; 0 is the root) of sentence s is codes[c, first[s] + w].
 
-    `kinds` has 1 for verbs, 2 for punctuation, 4 for conjunctions; `guides` the heads that a first stage found, or
-    nothing.
+    `kinds` has 1 for verbs, 2 for punctuation, 4 for conjunctions. `guides` has the heads that a first stage found, or
+    is empty.
     """
 
     codes: Annotated[Codes, CODES]
@@ -53,7 +53,7 @@ class Corpus(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """One sentence of n words, which begins with its root at `first`; `guide` has its heads, or nothing."""
+    """One sentence of n words, which begins with its root at `first`; `guide` has its heads, or is empty."""
 
     codes: Annotated[Codes, CODES]
     kinds: Annotated[Ints, VECTOR]
@@ -64,7 +64,7 @@ class Sentence(NamedTuple):
 
 @kernel("Sentence(Corpus, int64)")
 def sentence_of(corpus: Corpus, s: int) -> Any:
-    """Sentence s of a corpus."""
+    """Return sentence s of a corpus."""
     a, n = corpus.first[s], corpus.sizes[s]
     guide = corpus.guides[a : a + n + 1].copy() if corpus.guides.size else np.empty(0, dtype=np.int64)
     return Sentence(corpus.codes, corpus.kinds, guide, a, n)
@@ -72,7 +72,7 @@ def sentence_of(corpus: Corpus, s: int) -> Any:
 
 @kernel("int64(Corpus, int64[::1])")
 def longest_sentence(corpus: Corpus, order: Ints) -> int:
-    """Words of the longest of some sentences."""
+    """Return the number of words of the longest of the sentences `order`."""
     longest = 0
     for s in order:
         longest = max(longest, corpus.sizes[s])
@@ -81,7 +81,7 @@ def longest_sentence(corpus: Corpus, order: Ints) -> int:
 
 @kernel("uint64(uint64, uint64)")
 def mixed(code: Any, salt: Any) -> Any:
-    """A hash of a code: the finaliser of splitmix64 on code + salt times an odd constant."""
+    """Return a hash of a code: the finaliser of splitmix64 on code + salt times an odd constant."""
     x = code + salt * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -90,7 +90,7 @@ def mixed(code: Any, salt: Any) -> Any:
 
 @kernel("int64(int64, int64, int64, int64[::1], int64[:, ::1])")
 def place(word: int, hop: int, n: int, guide: Ints, children: Ints) -> int:
-    """The word at a place seen from `word` (0 is the root), or -1."""
+    """Return the word that `hop` leads to from `word` (0 is the root), or -1 if there is none."""
     if hop < 10:
         at = word + hop
         return at if 0 <= at <= n else -1
@@ -106,7 +106,7 @@ def place(word: int, hop: int, n: int, guide: Ints, children: Ints) -> int:
 
 @kernel("void(int64, int64[::1], int64[:, ::1])")
 def outer_children(n: int, guide: Ints, children: Ints) -> None:
-    """The first child to the left and the last to the right of each word in the guide, or -1."""
+    """Write the first child to the left and the last to the right of each word in the guide, or -1, into `children`."""
     for w in range(n + 1):
         children[0, w] = children[1, w] = -1
     for m in range(n, 0, -1):
@@ -128,7 +128,7 @@ def side_codes(sentence: Sentence, ends: Ints, atoms: Ints, out: Ints) -> None:
         out[s, : n + 1] = 0
         for k in range(ends[s], ends[s + 1]):
             column, hop, radix = codes[atoms[k, 0]], atoms[k, 1], atoms[k, 2]
-            # Most places are words beside this one: a plain loop over those that are there.
+            # Most places are neighbours: a plain loop over those inside the sentence.
             begin, end = (max(0, -hop), min(n, n - hop) + 1) if hop < 10 else (n + 1, n + 1)
             for w in range(begin, end):
                 out[s, w] = out[s, w] * radix + column[first + w + hop]
@@ -141,7 +141,7 @@ def side_codes(sentence: Sentence, ends: Ints, atoms: Ints, out: Ints) -> None:
 
 @kernel(f"void({TABLE}, int64[:, ::1], int64, int64[:, ::1], int64[:, ::1])")
 def addends(families: Ints, sides: Ints, n: int, heads: Ints, modifiers: Ints) -> None:
-    """What a word adds to the row of each family as head and as modifier: a multiple of its code, or a hash."""
+    """Write what a word adds to the row of each family as head and as modifier: a multiple of its code, or a hash."""
     for f in range(families.shape[0]):
         mask, salt = families[f, MASK], families[f, SALT]
         for side in range(2):
@@ -159,7 +159,7 @@ def addends(families: Ints, sides: Ints, n: int, heads: Ints, modifiers: Ints) -
 
 @kernel("int64(int64)")
 def distance_bin(d: int) -> int:
-    """0 to 5 for distances 1, 2, 3, 4-6, 7-11, 12 and more."""
+    """Return 0 to 5 for distances 1, 2, 3, 4-6, 7-11, 12 and more."""
     if d <= 3:
         return d - 1
     return 3 if d <= 6 else (4 if d <= 11 else 5)
@@ -167,10 +167,10 @@ def distance_bin(d: int) -> int:
 
 @kernel(f"int64(Sentence, int64, {LIMITS}, int64[:, ::1])")
 def candidates(sentence: Sentence, column: int, limits: Shorts, arcs: Ints) -> int:
-    """The arcs that the filter lets pass, by head; returns how many. `arcs` has head, modifier, direction and bin.
+    """List the arcs that pass the filter, by head; return their number. `arcs` gets head, modifier, direction and bin.
 
-    `limits[direction, tag of the head, tag of the modifier]` is the largest distance. A word that no head may have
-    may have all; no limits at all let everything pass.
+    `limits[direction, tag of the head, tag of the modifier]` is the largest distance. A modifier that the filter leaves
+    without a head keeps all its arcs. If `limits` is empty, all arcs pass.
     """
     codes, _, _, first, n = sentence
     free = np.zeros(n + 1, dtype=np.int64)
@@ -204,12 +204,12 @@ def candidates(sentence: Sentence, column: int, limits: Shorts, arcs: Ints) -> i
 
 @kernel("void(Sentence, int64, int64[:, :, ::1], int64[:, ::1])")
 def tags_between(sentence: Sentence, column: int, tags: Ints, counts: Ints) -> None:
-    """The distinct tags between h and m are the first counts[h, m] of tags[h, direction], in order from h outwards."""
+    """List the distinct tags between h and m: the first counts[h, m] of tags[h, direction], in order from h outward."""
     codes, _, _, first, n = sentence
     most = 0
     for w in range(n + 1):
         most = max(most, codes[column, first + w])
-    # When a tag was last seen: there is no list to search.
+    # The head and side at which each tag was last seen, instead of a search in a list.
     seen = np.full(most + 1, -1, dtype=np.int64)
     for h in range(n + 1):
         for side in range(2):
@@ -226,7 +226,7 @@ def tags_between(sentence: Sentence, column: int, tags: Ints, counts: Ints) -> N
 
 @kernel("void(Sentence, int64, int64[:, ::1], int64, int64, int64[::1])")
 def pair_codes(sentence: Sentence, column: int, arcs: Ints, count: int, which: int, out: Ints) -> None:
-    """The attribute `which` of each arc as a pair; siblings are recognised by the codes of `column`."""
+    """Write the pair attribute `which` of each arc into `out`; siblings are given by their codes in `column`."""
     codes, kinds, guide, first, n = sentence
     sums = np.zeros((3, n + 2), dtype=np.int64)
     if which == GAP:
@@ -243,7 +243,7 @@ def pair_codes(sentence: Sentence, column: int, arcs: Ints, count: int, which: i
         elif which == SAME:
             out[a] = 1 if guide[m] == h else (2 if h > 0 and guide[h] == m else 0)
         else:
-            # The child of h in the guide that is nearest to m, on its inner side or beyond it.
+            # The child of h in the guide that is nearest to m, on the inner or the outer side of m.
             step = (1 if m < h else -1) if which == SIBLING else (1 if m > h else -1)
             at, found = m + step, -1
             while 1 <= at <= n and at != h:

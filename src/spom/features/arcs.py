@@ -1,4 +1,4 @@
-"""Templates for arcs: which attributes of head, modifier and what is between them make a feature."""
+"""Templates for arcs: which attributes of head, modifier and the words between them make a feature."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from spom.features.arc_sets import COLUMNS, SETS, Family, parse_template, templa
 from spom.features.streams import narrow
 from spom.features.vocabulary import Vocabulary
 
-# Pairs of attributes with at most this many values have a row each; others share rows of a table by hashing.
+# Families with at most this many values have one row per value; the values of others share rows by hashing.
 EXACT_ROWS = 1 << 17
-# Characters of a form that a prefix or suffix has.
+# The number of characters of a prefix or suffix.
 AFFIX = 3
 _KINDS = {"VERB": 1, "AUX": 1, "PUNCT": 2, "CCONJ": 4}
 
@@ -39,7 +39,7 @@ class ArcCodes:
 
 @dataclass(frozen=True)
 class ArcLayout:
-    """Where weights are: `families` is the table that `arc_spaces` reads; there are `rows` rows with `size` weights."""
+    """The places of weights: `families` is the table for `arc_spaces`; the `rows` rows have `size` weights in all."""
 
     ends: Ints
     atoms: Ints
@@ -50,12 +50,12 @@ class ArcLayout:
 
     @property
     def counts(self) -> list[int]:
-        """How many rows each family has."""
+        """The number of rows of each family."""
         found: list[int] = np.diff(np.append(self.families[:, spaces.BASE], self.rows)).tolist()
         return found
 
     def with_slots(self, active: NDArray[np.bool_]) -> ArcLayout:
-        """The same rows with weights for these slots of each family."""
+        """Return the same rows with weights for these slots of each family."""
         families, start = self.families.copy(), 0
         for entry, slots, rows in zip(families, active, self.counts, strict=True):
             start = _place_slots(entry, slots, start, rows)
@@ -66,9 +66,9 @@ class ArcTemplates:
     """A set of named templates for arcs, grouped into families that share rows of weights.
 
     `templates` is `"compact"`, `"large"`, or names in the language of `spom.features.arc_sets`. They are sorted by
-    name. Each family has a table of its own, so that blocks never mix: one row for each value where at most
-    131,072 values are possible, else 2^`table_bits` rows that values share by hashing. Words seen fewer than
-    `min_count` times are taken for unknown ones, so that there is something learnt of these.
+    name. Each family has a table of its own, so blocks never mix: one row per value if at most 131,072 values are
+    possible, else 2^`table_bits` rows that values share by hashing. Words seen fewer than `min_count` times count as
+    unknown, so that weights for unknown words are learnt.
 
     >>> templates = ArcTemplates(["h.upos m.upos dist", "h.upos m.upos", "h.lemma m.upos"])
     >>> templates.blocks
@@ -92,7 +92,7 @@ class ArcTemplates:
         if not found:
             raise DataError("there are no templates: name at least one, such as 'h.upos m.upos dist'")
         self.families = [found[name][0] for name in sorted(found)]
-        # Which of the three slots of each family are templates of this set.
+        # True for those of the three slots of each family that are templates of this set.
         self.active = np.array([[slot in found[f.name][1] for slot in range(3)] for f in self.families])
         self.vocabularies: dict[str, Vocabulary] = {}
         read = {column for f in self.families for column, _ in (*f.head, *f.modifier)}
@@ -112,7 +112,7 @@ class ArcTemplates:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read; upos always is, for the filter of arcs."""
+        """The columns that are read; upos is always one, for the filter of arcs."""
         used = {"upos", *self.also, *self._read}
         return tuple(name for name in COLUMNS if name in used)
 
@@ -122,7 +122,7 @@ class ArcTemplates:
         return any(family.guided for family in self.families)
 
     def keep(self, blocks: Sequence[int] | Ints) -> ArcTemplates:
-        """The set of the templates with these indices; what was learnt of words stays."""
+        """Return the set of the templates with these indices, with the vocabularies learnt so far."""
         names = self.blocks
         kept = ArcTemplates(
             [names[k] for k in sorted(set(np.asarray(blocks).tolist()))], self.table_bits, self.min_count
@@ -132,12 +132,12 @@ class ArcTemplates:
         return kept
 
     def fit(self, bank: Treebank) -> ArcCodes:
-        """Learn the codes of all columns from the words of a treebank, and give its sentences as codes."""
+        """Learn the codes of all columns from the words of a treebank, and return its sentences as codes."""
         self.learn(self.count(bank))
         return self.transform(bank)
 
     def count(self, bank: Treebank) -> dict[str, dict[str, int]]:
-        """How many times each string of each column occurs, in the order in which they came."""
+        """Count how many times each string of each column occurs, in order of first occurrence."""
         found = {}
         for name in self.columns:
             columns, k = _column(bank.columns, name)
@@ -147,14 +147,14 @@ class ArcTemplates:
         return found
 
     def learn(self, counts: dict[str, dict[str, int]]) -> None:
-        """Give codes to the strings that occur often enough, the frequent ones first."""
+        """Give codes to the strings that occur often enough, most frequent first."""
         for name, found in counts.items():
             rare = self.min_count if name in ("form", "lower", "lemma") else 1
             ordered = sorted(found, key=lambda text: -found[text])
             self.vocabularies[name] = Vocabulary.from_strings([text for text in ordered if found[text] >= rare])
 
     def transform(self, bank: Treebank) -> ArcCodes:
-        """Sentences as codes: 0 for what is not known, and one code more for the root."""
+        """Return sentences as codes: 0 for unknown strings, and one additional code for the root."""
         n, count = bank.n_words, len(bank)
         sizes = np.diff(bank.offsets)
         first = bank.offsets[:-1] + np.arange(count)
@@ -174,14 +174,14 @@ class ArcTemplates:
         return ArcCodes(codes, kinds, first, sizes)
 
     def radix(self, name: str) -> int:
-        """How many codes a column has: unknown, the known ones, the root, and no word at all."""
+        """Return the number of codes of a column: unknown, the known ones, the root, and no word at all."""
         return len(self.vocabularies[name]) + 3
 
     def layout(self, apart: bool = False) -> ArcLayout:
-        """Where the weights of each family are; needs the vocabularies.
+        """Place the weights of each family; needs the vocabularies.
 
-        `apart` gives each template a table of its own, in which the slot is one more attribute: what is wanted where
-        a row holds something else than slots.
+        `apart` gives each template a table of its own, in which the slot is one more attribute. It is for callers whose
+        rows hold something other than slots.
         """
         places = [(f, slot) for f, slot in self.places] if apart else [(f, 0) for f in range(len(self.families))]
         columns = self.columns
@@ -212,7 +212,7 @@ class ArcTemplates:
         return ArcLayout(ends, np.array(atoms_of, dtype=np.int64).reshape(-1, 3), table, base, start, self._sets())
 
     def _entry(self, entry: Ints, radices: list[int], base: int, name: str, most: int) -> int:
-        """The part of a family's entry that says where its rows are; returns how many rows it has."""
+        """Fill the part of a family's entry that says where its rows are; return its number of rows."""
         # Python's integers: products of many attributes are large.
         rows = radices[0] * radices[1] * radices[2] * radices[3]
         exact = rows <= most
@@ -222,7 +222,7 @@ class ArcTemplates:
             rows, strides = 1 << self.table_bits, (1, 1, 0x61C88647, 0x2C1B3C6D)
         entry[spaces.BY_HEAD : spaces.BY_SET + 1] = strides
         entry[spaces.MASK], entry[spaces.BASE] = (1 << 62) - 1 if exact else rows - 1, base
-        # By its name, so that a family has the same rows in every set that it is in.
+        # Salted by the name, so that a family has the same rows in every set that contains it.
         entry[spaces.SALT] = 0 if exact else 2 * zlib.crc32(name.encode()) + 1
         return rows
 
@@ -240,7 +240,7 @@ class ArcTemplates:
         return tuple(sorted({self.columns.index(f.between) for f in self.families if f.between}))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Names and vocabularies as arrays."""
+        """Return names and vocabularies as arrays."""
         found: dict[str, NDArray[Any]] = {"names": np.frombuffer("\n".join(self.blocks).encode(), dtype=np.uint8)}
         found["also"] = np.array([name in self.columns for name in COLUMNS])
         found["numbers"] = np.array([self.table_bits, self.min_count], dtype=np.int64)
@@ -250,7 +250,7 @@ class ArcTemplates:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ArcTemplates:
-        """The templates of `arrays()`."""
+        """Rebuild the templates from `arrays()`."""
         bits, least = (int(x) for x in arrays["numbers"])
         templates = cls(arrays["names"].tobytes().decode().split("\n"), bits, least)
         templates.also = tuple(name for name, used in zip(COLUMNS, arrays["also"], strict=True) if used)
@@ -263,7 +263,7 @@ class ArcTemplates:
 
 
 def _place_slots(entry: Ints, active: NDArray[np.bool_], start: int, rows: int) -> int:
-    """Say where the parts of a family's rows are; returns where the next family's weights may begin."""
+    """Place the slots of a family in its rows; return where the next family's weights may begin."""
     wide = 0
     for slot, length in enumerate(spaces.LENGTHS):
         entry[spaces.AT + slot] = wide if active[slot] else -1
@@ -275,7 +275,7 @@ def _place_slots(entry: Ints, active: NDArray[np.bool_], start: int, rows: int) 
 
 
 def _column(columns: Columns, name: str) -> tuple[Columns, int]:
-    """(columns, index) of a column as it is, or of one that is derived from the forms."""
+    """Return (columns, index) of a column as it is, or of one that is derived from the forms."""
     if name not in ("lower", "prefix", "suffix"):
         return columns, columns.column(name)
     k = columns.column("form")
@@ -290,13 +290,13 @@ def _column(columns: Columns, name: str) -> tuple[Columns, int]:
 
 
 def with_roots(heads: Ints, codes: ArcCodes) -> Ints:
-    """Numbers of words laid out as the codes are: with a zero for the root of each sentence."""
+    """Lay numbers of words out as the codes are: with a zero for the root of each sentence."""
     out = np.zeros(codes.codes.shape[1], dtype=np.int64)
     out[words_of(codes)] = heads
     return out
 
 
 def words_of(codes: ArcCodes) -> Ints:
-    """The place of each word in the layout of the codes."""
+    """Return the place of each word in the layout of the codes."""
     total, count = int(codes.sizes.sum()), codes.first.size
     return np.arange(total) + np.repeat(np.arange(count), codes.sizes) + 1

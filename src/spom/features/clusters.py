@@ -17,7 +17,7 @@ from spom.features.vocabulary import Vocabulary
 
 
 class Clusters:
-    """The cluster of each word, as strings such as the bit strings of Brown clusters; other words have none.
+    """The cluster of each known word, as a string such as the bit string of a Brown cluster.
 
     >>> clusters = Clusters.read({"cat": "0110", "dog": "0111"})
     >>> len(clusters)
@@ -29,7 +29,7 @@ class Clusters:
 
     @classmethod
     def read(cls, source: Any) -> Clusters:
-        """From a mapping, or from a file of lines word<TAB>cluster; a word that comes twice keeps the first."""
+        """Read a mapping, or a file of lines word<TAB>cluster; a repeated word keeps its first cluster."""
         if isinstance(source, Clusters):
             return source
         if isinstance(source, Mapping):
@@ -47,7 +47,7 @@ class Clusters:
         return cls(words, names, cluster)
 
     def of(self, buffer: Bytes, start: Ints, length: Codes) -> tuple[Bytes, Ints, Codes]:
-        """The spans of the clusters of words that are spans; length -1 for a word without a cluster."""
+        """Return the spans of the clusters of words, which are spans too; length -1 for a word without a cluster."""
         found = self.cluster[self.words.lookup(buffer, start, np.maximum(length, 0))]
         found[length < 0] = 0
         bounds = self.names.offsets
@@ -58,14 +58,14 @@ class Clusters:
         return len(self.words)
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays."""
+        """Return everything as arrays."""
         parts = {"words": self.words.arrays(), "names": self.names.arrays()}
         flat = {f"{part}.{key}": value for part, arrays in parts.items() for key, value in arrays.items()}
         return {**flat, "cluster": self.cluster}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Clusters:
-        """The clusters of `arrays()`."""
+        """Rebuild the clusters from `arrays()`."""
         parts = [Vocabulary.from_arrays(under(arrays, f"{part}.")) for part in ("words", "names")]
         cluster = check_indices(take(arrays, "cluster", "i"), len(parts[1]) + 1, "cluster")
         check_shape(cluster, (len(parts[0]) + 1,), "cluster")

@@ -1,4 +1,4 @@
-"""Exact conjunctions of templates: the strings of streams as codes, and one id for each combination that was seen."""
+"""Exact conjunctions of templates: the strings of streams as codes, and one id per combination seen in training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Stage:
-    """The next `count` atoms of a template, and the distinct keys that they form with the id of the stage before."""
+    """The next `count` atoms of a template, and the distinct keys that they form with the id of the previous stage."""
 
     count: int
     keys: Ints
@@ -35,7 +35,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Block:
-    """Templates that share their features, as stages: one, unless the product of all codes outgrows 64 bits."""
+    """Templates that share their features, as stages: one, unless the product of all codes exceeds 64 bits."""
 
     name: str
     templates: tuple[Template, ...]
@@ -48,7 +48,7 @@ class Block:
 
 
 class Conjunctions:
-    """Blocks over the streams of a coder; the id of a feature is the start of its block plus its place there."""
+    """Blocks over the streams of a coder; the id of a feature is the start of its block plus its place in the block."""
 
     def __init__(self, coder: Coder, blocks: Sequence[Block]) -> None:
         self.coder, self.parts = coder, tuple(blocks)
@@ -62,7 +62,7 @@ class Conjunctions:
     def fit(
         cls, coder: Coder, groups: dict[str, list[Template]], columns: Columns, limit: int = tables.LIMIT
     ) -> tuple[Conjunctions, Rows]:
-        """All conjunctions that occur in `columns`, and its rows."""
+        """Learn all conjunctions that occur in `columns`; return them and the rows of `columns`."""
         padded, n = coder.fit(columns), columns.n_tokens
         index = {stream: k for k, stream in enumerate(coder.streams)}
         sizes, blocks, start = coder.sizes, [], 0
@@ -83,24 +83,24 @@ class Conjunctions:
         return cls(coder, blocks), packed(found, columns.offsets)
 
     def transform(self, columns: Columns) -> Rows:
-        """The known features of each token."""
+        """Return the known features of each token."""
         padded = self.coder.transform(columns)
         indptr = np.empty(columns.n_tokens + 1, dtype=np.int64)
-        # One more: an id that is not kept is written, and then overwritten.
+        # One extra place: an id that is not kept is written, and then overwritten.
         indices = np.empty(columns.n_tokens * (self.program.stages.size - 1) + 1, dtype=np.int32)
         offsets = np.ascontiguousarray(columns.offsets)
         nnz = tables.run_program(padded, offsets, self.coder.reach, self.program, indptr, indices)
         return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
 
     def name(self, block: int, local: int) -> str:
-        """The values of a feature, as text."""
+        """Return the values of a feature as text."""
         part = self.parts[block]
         codes = self.codes(part, np.array([local]))[0].tolist()
         streams = part.templates[0].streams
         return "|".join(self.coder.string(stream, code) for stream, code in zip(streams, codes, strict=True))
 
     def codes(self, part: Block, ids: Ints) -> Ints:
-        """(features, atoms): the code of each atom of some features of a block, by their places in it."""
+        """Return an array (features, atoms): the code of each atom of features of a block, given by their places."""
         radix, found = self.coder.radix(part.templates[0].streams), np.empty((ids.size, 0), dtype=np.int64)
         columns = []
         for stage in reversed(part.stages):
@@ -111,7 +111,7 @@ class Conjunctions:
         return np.stack(columns[::-1], axis=1) if columns else found
 
     def compact(self, used: Ints, blocks: Iterable[int]) -> Conjunctions:
-        """Only the features `used` (sorted ids) of some blocks, numbered in that order; unused strings go."""
+        """Return only the features `used` (sorted ids) of some blocks, numbered in that order; drop unused strings."""
         decoded, kept = [], []
         for m in blocks:
             a, b = np.searchsorted(used, self.blocks.starts[m : m + 2])
@@ -142,7 +142,7 @@ class Conjunctions:
         return Conjunctions(coder, parts)
 
     def _decoded(self, block: Block, ids: Ints) -> list[tuple[Ints, list[Ints]]]:
-        """For each stage: (the new ids of the stage before, the code of each atom) of its keys that are in use."""
+        """Return for each stage (the new ids of the previous stage, the code of each atom) of its keys in use."""
         radix = self.coder.radix(block.templates[0].streams)
         levels: list[tuple[Ints, list[Ints]]] = []
         for stage in reversed(block.stages):
@@ -155,7 +155,7 @@ class Conjunctions:
         return levels[::-1]
 
     def _strings(self, k: int, kept: list[Block], decoded: list[list[tuple[Ints, list[Ints]]]]) -> Ints:
-        """The codes of stream k that stand for strings and are in use, sorted."""
+        """Return the codes of stream k that stand for strings and are in use, sorted."""
         stream, found = self.coder.streams[k], [np.empty(0, dtype=np.int64)]
         for block, levels in zip(kept, decoded, strict=True):
             codes = [code for _, stage in levels for code in stage]
@@ -164,7 +164,7 @@ class Conjunctions:
         return every[every > 2 * self.coder.reach]
 
     def arrays(self) -> dict[str, Any]:
-        """The keys of all stages, one after another, and the arrays of the coder."""
+        """Return the keys of all stages, one after another, and the arrays of the coder."""
         keys = [stage.keys for block in self.parts for stage in block.stages]
         return {
             **self.coder.arrays(),
@@ -176,7 +176,7 @@ class Conjunctions:
 
     @classmethod
     def from_arrays(cls, coder: Coder, groups: dict[str, list[Template]], arrays: dict[str, Any]) -> Conjunctions:
-        """What `arrays()` gave, for the same templates; every key is checked, because tables are built on them."""
+        """Rebuild from `arrays()`, for the same templates; every key is checked, because tables are built on them."""
         coder.restore(arrays)
         names = ("keys", "stages", "counts", "sizes")
         keys, per_block, counts, sizes = (np.array(take(arrays, name, "i"), dtype=np.int64) for name in names)
@@ -203,7 +203,7 @@ class Conjunctions:
 
 
 def packed(found: NDArray[np.int32], offsets: Ints) -> Rows:
-    """Rows of a matrix of ids, one row per token, with -1 for no feature."""
+    """Return the rows of a matrix of ids, one row per token, with -1 for no feature."""
     n, width = found.shape
     flat = found.reshape(-1)
     offsets = np.ascontiguousarray(offsets)
@@ -224,7 +224,7 @@ def _learnt(
     keys: Ints,
     limit: int,
 ) -> tuple[Stage, ...]:
-    """The stages of a block; `keys` becomes the id of each template and token, -1 for none."""
+    """Return the stages of a block; `keys` becomes the id of each template and token, -1 for none."""
     stream = np.array([index[s] for s in templates[0].streams], dtype=np.int64)
     radix = np.array([sizes[k] for k in stream], dtype=np.int64)
     stages: list[Stage] = []
@@ -254,7 +254,7 @@ def _learnt(
 
 
 class _Tables:
-    """Tables that are appended to one array of direct ones and one of slots."""
+    """Lookup tables, collected in two arrays: one of direct tables and one of slots."""
 
     def __init__(self) -> None:
         self.direct: list[NDArray[np.int32]] = [np.empty(0, dtype=np.int32)]
@@ -262,7 +262,7 @@ class _Tables:
         self.direct_size = self.slots_size = 0
 
     def add(self, keys: Ints, span: int, base: int) -> tuple[int, int, int]:
-        """(bits, narrow, place) of a table of keys below `span`; the id of the c-th is base + c."""
+        """Add a table of keys below `span` with ids base, base + 1, ... and return its (bits, narrow, place)."""
         if span <= tables.DIRECT:
             table = np.full(span, -1, dtype=np.int32)
             table[keys] = base + np.arange(keys.size)
@@ -279,7 +279,7 @@ class _Tables:
 
 
 def _program(these: Conjunctions) -> tables.Program:
-    """All templates of all blocks as arrays, with the tables of their keys."""
+    """Return all templates of all blocks as arrays, with the tables of their keys."""
     index, made = {s: k for k, s in enumerate(these.coder.streams)}, _Tables()
     stages, atoms, stream, offset, radix, where = [0], [0], [], [], [], []
     for block, start in zip(these.parts, these.blocks.starts, strict=False):
@@ -311,10 +311,10 @@ Padded = NDArray[np.int32]
 
 
 class Coder:
-    """The values of streams as codes: 0 unknown, 1 to 2 reach the markers beyond a sentence, then the strings.
+    """The values of streams as codes: 0 for unknown, 1 to 2 reach for the markers beyond a sentence, then the strings.
 
-    A string is derived from a word once: for known words the codes are kept by word (`maps`), for the distinct unknown
-    words of a call they are computed there, so that the suffix of a new word is known where the suffix is.
+    Strings are derived once per word. For known words the codes are kept by word (`maps`). For the distinct unknown
+    words of a call they are computed in that call, so the suffix of a new word is known if that suffix is.
     """
 
     def __init__(self, streams: tuple[Stream, ...], reach: int, boundaries: bool, clusters: Clusters | None) -> None:
@@ -325,21 +325,21 @@ class Coder:
 
     @property
     def sizes(self) -> list[int]:
-        """How many codes each stream may have, that of the unknown included."""
+        """The number of codes of each stream, including the code for unknown."""
         return [2 * self.reach + 1 + len(self.values[stream]) for stream in self.streams]
 
     def radix(self, streams: Sequence[Stream]) -> list[int]:
-        """How many codes each of some streams may have."""
+        """Return the number of codes of each of some streams."""
         sizes = dict(zip(self.streams, self.sizes, strict=True))
         return [sizes[stream] for stream in streams]
 
     def fit(self, columns: Columns) -> Padded:
-        """Learn the strings of `columns`, and give their codes as `transform` does."""
+        """Learn the strings of `columns`, and return their codes as `transform` does."""
         self.words, self.values, self.maps = {stream.column: Vocabulary() for stream in self.streams}, {}, {}
         return self._padded(columns, grow=True)
 
     def transform(self, columns: Columns) -> Padded:
-        """One row of codes per stream, sentence after sentence, each with `reach` markers before and after it."""
+        """Return one row of codes per stream, sentence after sentence, with `reach` markers before and after each."""
         return self._padded(columns, grow=False)
 
     def _padded(self, columns: Columns, grow: bool) -> Padded:
@@ -360,7 +360,7 @@ class Coder:
         return out
 
     def _learn(self, stream: Stream) -> None:
-        """The strings that a stream derives from the words of its column."""
+        """Learn the strings that a stream derives from the words of its column."""
         words = self.words[stream.column]
         if not stream.steps:
             self.values[stream] = words
@@ -371,7 +371,7 @@ class Coder:
         self.values[stream], self.maps[stream] = values, codes
 
     def _codes(self, stream: Stream, spans: Spans, words: Codes, unknown: Ints) -> Codes:
-        """The vocabulary's code of each of some strings; `words` are those of the column, 0 for the `unknown` ones."""
+        """Return the vocabulary's code of each string; `words` are their codes in the column, 0 for `unknown` ones."""
         codes = words
         if stream.steps:
             codes = self.maps[stream][words]
@@ -384,9 +384,9 @@ class Coder:
         return codes
 
     def only(self, kept: list[int], used: list[Ints]) -> Coder:
-        """A coder of some streams, and of the strings `used` (sorted codes of its vocabulary) of each.
+        """Return a coder of some streams, with only the strings `used` (sorted codes of its vocabulary) of each.
 
-        Words that no kept template asks for by themselves are forgotten; what is derived from them is computed again.
+        Words that no kept template reads directly are dropped; what is derived from them is then computed in each call.
         """
         streams = tuple(self.streams[k] for k in kept)
         coder = Coder(streams, self.reach, self.boundaries, self.clusters)
@@ -408,13 +408,13 @@ class Coder:
         return coder
 
     def string(self, stream: Stream, code: int) -> str:
-        """What a code of a stream stands for."""
+        """Return the string or marker that a code of a stream stands for."""
         if code > 2 * self.reach:
             return self.values[stream][code - 2 * self.reach]
         return f"_B-{code}" if code <= self.reach else f"_B+{code - self.reach}"
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays."""
+        """Return everything as arrays."""
         out: dict[str, Any] = {}
         for column, words in self.words.items():
             out.update({f"words.{column}.{key}": value for key, value in words.arrays().items()})
@@ -427,7 +427,7 @@ class Coder:
         return out
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Take what `arrays()` gave."""
+        """Restore the state from `arrays()`."""
         for stream in self.streams:
             if stream.column not in self.words:
                 self.words[stream.column] = Vocabulary.from_arrays(under(arrays, f"words.{stream.column}."))
@@ -443,7 +443,7 @@ class Coder:
 
 @kernel("void(int32[::1], int32[::1], int64[::1], int64, boolean, int32[::1])")
 def pad(local: Codes, codes: Codes, offsets: Ints, reach: int, boundaries: bool, out: Codes) -> None:
-    """out = markers, shifted codes[local], markers of each sentence; at distance j it is j before, reach + j after."""
+    """out = markers, shifted codes[local], markers of each sentence; at distance j, j before and reach + j after it."""
     p = 0
     for i in range(offsets.size - 1):
         for j in range(reach, 0, -1):

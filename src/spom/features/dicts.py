@@ -1,4 +1,4 @@
-"""`DictFeatures`: tokens as feature dicts or lists of strings, as sklearn-crfsuite takes them, to feature ids."""
+"""`DictFeatures`: feature dicts or lists of strings per token, as sklearn-crfsuite takes them, to feature ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spom.features.rows import (
 from spom.features.vocabulary import Vocabulary
 
 _VERSION = 1
-# Within a name, between a dict's key and its text, and after a key with a number: characters that no key has.
+# Separators within a name, which no key contains: between a dict's key and its text, and after a key with a number.
 _MARK, _ALONE = "\x1f", "\x1e"
 _ONE_BLOCK = "features"
 _MANY_ALONE = 256
@@ -39,9 +39,9 @@ class DictFeatures(InBlocks):
 
     A token is a dict or a list of strings. In a dict `"key": "text"` is the feature key:text, `"key": number` the
     feature key with that value, `"key": True` the feature key, and lists, sets and dicts as values are features
-    key:each. A feature's block is its key; of a string such as "word=the" or "pos:NN" the part before the first "=" or,
-    without one, ":"; strings with neither share one block. `blocks` may be a function from the name of a feature to
-    that of its block instead. Features that occur fewer than `min_count` times in `fit`, or not at all, are left out.
+    key:each. A feature's block is its key. The block of a string such as "word=the" or "pos:NN" is the part before the
+    first "=" or, without one, ":"; strings with neither share one block. `blocks` may instead be a function from the
+    name of a feature to that of its block. Features seen fewer than `min_count` times by `fit`, or never, are left out.
 
     >>> features = DictFeatures()
     >>> rows = features.fit([[{"word": "the", "upper": False}, {"word": "CAT", "upper": True, "length": 3}]])
@@ -62,7 +62,7 @@ class DictFeatures(InBlocks):
         self._names = Vocabulary()
 
     def fit(self, X: Iterable[Iterable[Any]]) -> Rows:
-        """Learn the features of the sentences, and give their rows."""
+        """Learn the features of the sentences, and return their rows."""
         check_kind(X, self.kind)
         flat, values, indptr, offsets = _flattened(X)
         buffer, start, length = packed_strings(flat)
@@ -80,7 +80,7 @@ class DictFeatures(InBlocks):
         return _rows(ids[local], values, indptr, offsets)
 
     def transform(self, X: Iterable[Iterable[Any]]) -> Rows:
-        """The rows of the sentences: the features that are known. Threads may share it."""
+        """Return the rows of the sentences, with the known features only. Threads may share this object."""
         _ = self.blocks  # an error before `fit`
         check_kind(X, self.kind)
         flat, values, indptr, offsets = _flattened(X)
@@ -89,7 +89,7 @@ class DictFeatures(InBlocks):
         return _rows(ids, values, indptr, offsets)
 
     def _blocks_of(self, names: list[str]) -> tuple[Ints, list[str]]:
-        """(the block of each name, the names of the blocks in order of first occurrence)."""
+        """Return (the block of each name, the names of the blocks in order of first occurrence)."""
         if self.block_of is not None:
             given = [str(self.block_of(_shown(name))) for name in names]
         else:
@@ -101,7 +101,7 @@ class DictFeatures(InBlocks):
         return np.array([titles.setdefault(title, len(titles)) for title in given], dtype=np.int64), list(titles)
 
     def name(self, feature: int) -> str:
-        """A feature as text."""
+        """Return a feature as text."""
         return _shown(self._names[int(feature) + 1])
 
     def _like(self, ids: Ints, blocks: list[int]) -> Self:
@@ -110,14 +110,14 @@ class DictFeatures(InBlocks):
         return found
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
+        """Return everything as arrays, for a model file; `spec` is JSON as UTF-8."""
         spec = {"version": _VERSION, "min_count": self.min_count, "blocks": list(self.blocks.names)}
         names = {f"names.{key}": value for key, value in self._names.arrays().items()}
         return {"spec": write_spec(spec), "starts": self.blocks.starts, **names}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> DictFeatures:
-        """The features of `arrays()`; the arrays may be read-only. Damaged ones are a `ModelFileError`."""
+        """Rebuild the features from `arrays()`; the arrays may be read-only. Damaged ones raise a `ModelFileError`."""
         with opening("features"):
             spec = read_spec(arrays, _VERSION)
             found = cls(min_count=spec["min_count"])
@@ -131,7 +131,7 @@ def _shown(name: str) -> str:
 
 
 def _block(name: str) -> str:
-    """The block of a feature; a dict's key that has a value in it (word=the) counts as a string would."""
+    """Return the block of a feature; a dict's key that contains a value (word=the) counts as a string would."""
     at = name.find(_MARK)
     if at >= 0:
         return name[:at]
@@ -145,7 +145,7 @@ def _block(name: str) -> str:
 
 
 def _flattened(X: Iterable[Iterable[Any]]) -> tuple[list[str], Floats, Ints, Ints]:
-    """(the names of all features of all tokens, their values, where each token's begin, where each sentence begins)."""
+    """Return (the feature names of all tokens, their values, where each token's begin, where each sentence begins)."""
     names: list[str] = []
     odd: dict[int, float] = {}
     ends, sizes = [0], [0]
@@ -176,7 +176,7 @@ def _flattened(X: Iterable[Iterable[Any]]) -> tuple[list[str], Floats, Ints, Int
 
 
 def _add_value(key: str, value: Any, names: list[str], odd: dict[int, float], i: int, t: int) -> None:
-    """The features of `key: value` where the value is no plain string."""
+    """Add the features of `key: value` where the value is not a plain string."""
     if isinstance(value, (bool, np.bool_)):
         if value:
             names.append(key + _ALONE)
@@ -207,7 +207,7 @@ def _add_value(key: str, value: Any, names: list[str], odd: dict[int, float], i:
 
 @kernel("int64(int32[::1], float64[::1], int64[::1])")
 def keep_known(ids: NDArray[np.int32], values: Floats, indptr: Ints) -> int:
-    """Drop the entries whose id is negative, in place; returns how many are left."""
+    """Drop the entries whose id is negative, in place; return the number that remain."""
     kept, first = 0, indptr[0]
     for t in range(indptr.size - 1):
         last = indptr[t + 1]
@@ -223,7 +223,7 @@ def keep_known(ids: NDArray[np.int32], values: Floats, indptr: Ints) -> int:
 
 
 def _rows(ids: Any, values: Floats, indptr: Ints, offsets: Ints) -> Rows:
-    """Rows without the entries whose id is negative; the arrays may be overwritten."""
+    """Return rows without the entries whose id is negative; the arrays may be overwritten."""
     kept = keep_known(ids, values, indptr)
     if values.size:
         values = values[:kept] if (values[:kept] != 1.0).any() else NO_VALUES

@@ -19,9 +19,9 @@ from spom.features.streams import LENGTHS, OFFSETS, Spans, Stream, Template, der
 
 
 class Hashed:
-    """Each block has `table` // blocks slots, and a conjunction the slot of its hash: different ones may share one.
+    """Each block has `table` // blocks slots; a conjunction has the slot of its hash, which others may share.
 
-    Unseen words have features too. `kept` says which slots are in use, once that is known; the others give no feature.
+    Unseen words have features too. `kept` lists the slots in use, once they are known; other slots give no feature.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Hashed:
         self.base = np.repeat(np.arange(len(groups)), [len(part) for part in groups.values()]).astype(np.int64)
 
     def transform(self, columns: Columns) -> Rows:
-        """The features of each token."""
+        """Return the features of each token."""
         padded = np.zeros((len(self.streams), columns.n_tokens + 2 * self.reach * len(columns)), dtype=np.uint64)
         offsets = np.ascontiguousarray(columns.offsets)
         spans: dict[int | str, tuple[Codes, Spans]] = {}
@@ -68,7 +68,7 @@ class Hashed:
         return Rows(indptr, indices[:nnz], NO_VALUES, offsets)
 
     def compact(self, used: Ints, blocks: Sequence[int]) -> Hashed:
-        """Only the slots `used` (sorted ids) of some blocks, numbered in that order."""
+        """Return only the slots `used` (sorted ids) of some blocks, numbered in that order."""
         names, alive = list(self.groups), list(blocks)
         groups = {names[m]: self.groups[names[m]] for m in alive}
         slots = used if self.kept is None else self.kept[used]
@@ -85,7 +85,7 @@ class Hashed:
         clusters: Clusters | None,
         arrays: dict[str, Any],
     ) -> Hashed:
-        """What `arrays()` gave, for the same templates."""
+        """Rebuild from `arrays()`, for the same templates."""
         slots = check_shape(take(arrays, "slots", "i"), (1,), "slots")
         check_indices(slots, table + 1, "slots", 1)
         total, kept = int(slots[0]) * len(groups), None
@@ -96,7 +96,7 @@ class Hashed:
         return cls(groups, table, boundaries, clusters, int(slots[0]), kept)
 
     def arrays(self) -> dict[str, Any]:
-        """Which slots are in use, and the clusters."""
+        """Return the slots in use, and the clusters."""
         found: dict[str, Any] = {"slots": np.array([self.slots], dtype=np.int64)}
         if self.kept is not None:
             found["kept"] = self.kept
@@ -122,7 +122,7 @@ def hash_stream(
     boundaries: bool,
     out: Any,
 ) -> None:
-    """The hash of each token's string (never 0, which means none), with markers around each sentence."""
+    """Write the hash of each token's string (never 0, which means none) to `out`, with markers around each sentence."""
     codes = np.zeros(start.size, dtype=np.uint64)
     for c in range(start.size):
         if length[c] >= 0:
@@ -141,9 +141,9 @@ def hash_stream(
 
 
 class HashedAtoms(NamedTuple):
-    """Template v takes the atoms atoms[v] .. atoms[v + 1]: stream[a] at the token that is offset[a] away.
+    """Template v has the atoms a from atoms[v] to atoms[v + 1] - 1: stream[a] at the token that is offset[a] away.
 
-    Its features begin at slot base[v] * slots; `renumber` gives slots that are kept their new numbers, if it has any.
+    Its features begin at slot base[v] * slots; `renumber`, if not empty, has the new number of each slot that is kept.
     """
 
     atoms: Annotated[Ints, "int64[::1]"]
@@ -156,7 +156,7 @@ class HashedAtoms(NamedTuple):
 
 @kernel("int64(uint64[:, ::1], int64[::1], int64, HashedAtoms, int64[::1], int32[::1])")
 def hash_templates(padded: Any, offsets: Ints, reach: int, templates: HashedAtoms, indptr: Ints, indices: Codes) -> int:
-    """The slots of all conjunctions of all tokens into (indptr, indices); how many there are."""
+    """Write the slots of all conjunctions of all tokens into (indptr, indices); return their number."""
     atoms, stream, offset, base, slots, renumber = templates
     nnz = 0
     indptr[0] = 0

@@ -1,4 +1,4 @@
-"""`MatrixFeatures`: one matrix per sentence, one row per token, dense or scipy's, to rows of feature ids."""
+"""`MatrixFeatures`: one matrix per sentence, one row per token, dense or scipy sparse, to rows of feature ids."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _VERSION = 1
 
 
 class MatrixFeatures(InBlocks):
-    """Feature j of token t is X[t, column j]: `Rows`, or a list of matrices (or one matrix with `offsets`) as they are.
+    """Feature j of token t is X[t, column j], where X is `Rows` or a list of matrices, one per sentence.
 
-    `groups` says which columns belong together: one integer or name a column, a list of index arrays, a block size, or
-    `Blocks`; left out, all are one block. Ids are numbered block after block.
+    `groups` says which columns belong together: one integer or name per column, a list of index arrays, a block size,
+    or `Blocks`; by default all are one block. Ids are numbered block after block.
 
     >>> import numpy as np
     >>> features = MatrixFeatures(groups=["a", "b", "a"])
@@ -43,12 +43,12 @@ class MatrixFeatures(InBlocks):
     def __init__(self, groups: Any = None) -> None:
         self.groups = groups
         self.width = -1
-        # The column of each feature, and the feature of each column (-1 where it is not used).
+        # The column of each feature, and the feature of each column (-1 if it is not used).
         self._columns: Ints = np.empty(0, dtype=np.int64)
         self._place: Any = np.empty(0, dtype=np.int32)
 
     def fit(self, X: Any) -> Rows:
-        """Take every column as a feature, and give the rows."""
+        """Take every column as a feature, and return the rows."""
         self.width = _width(X, self.groups.total if isinstance(self.groups, Blocks) else None)
         block, names = _grouped(self.groups, self.width)
         self._columns = np.argsort(block, kind="stable")[int((block < 0).sum()) :]
@@ -58,7 +58,7 @@ class MatrixFeatures(InBlocks):
         return self.transform(X)
 
     def transform(self, X: Any) -> Rows:
-        """The entries that are not zero, in the columns that are used."""
+        """Return the nonzero entries in the columns that are used."""
         blocks = self.blocks
         check_kind(X, self.kind)
         rows = X if isinstance(X, Rows) else _stacked(X, self.width)
@@ -75,7 +75,7 @@ class MatrixFeatures(InBlocks):
         )
 
     def name(self, feature: int) -> str:
-        """The column of a feature."""
+        """Return the column of a feature."""
         return str(int(self._columns[feature]))
 
     def _like(self, ids: Ints, blocks: list[int]) -> Self:
@@ -90,13 +90,13 @@ class MatrixFeatures(InBlocks):
         self._place[self._columns] = np.arange(self._columns.size, dtype=np.int32)
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
+        """Return everything as arrays, for a model file; `spec` is JSON as UTF-8."""
         spec = {"version": _VERSION, "width": self.width, "blocks": list(self.blocks.names)}
         return {"spec": write_spec(spec), "starts": self.blocks.starts, "columns": self._columns}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> MatrixFeatures:
-        """The features of `arrays()`; damaged ones are a `ModelFileError`."""
+        """Rebuild the features from `arrays()`; damaged ones raise a `ModelFileError`."""
         with opening("features"):
             spec, found = read_spec(arrays, _VERSION), cls()
             found.width = int(spec["width"])
@@ -117,7 +117,7 @@ def _width(X: Any, given: int | None) -> int:
 
 
 def _grouped(groups: Any, width: int) -> tuple[Ints, tuple[str, ...]]:
-    """(the block of each column, -1 for none; the names of the blocks)."""
+    """Return (the block of each column, -1 for none; the names of the blocks)."""
     if groups is None:
         return np.zeros(width, dtype=np.int64), ("features",)
     if isinstance(groups, Blocks):
@@ -142,7 +142,7 @@ def _grouped(groups: Any, width: int) -> tuple[Ints, tuple[str, ...]]:
 
 
 def _stacked(X: Any, width: int) -> Rows:
-    """The matrices of all sentences as rows, zeros left out."""
+    """Return the matrices of all sentences as rows, without zeros."""
     from scipy import sparse
 
     parts = []

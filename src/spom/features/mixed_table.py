@@ -1,10 +1,10 @@
 """Columns of a table as features: numbers, categories and texts, with missing values.
 
-A number becomes (x - mean) / scale, and 0 where it is missing; a column with missing values gets an indicator. A
+A number becomes (x - mean) / scale, and 0 if it is missing; a column with missing values gets an indicator. A
 category becomes one feature per value or, hashed, one of a fixed number of features that its values share. A text
 becomes one feature per word, weighted by its inverse document frequency, with each row scaled to norm one. Values and
-words that were not seen in training have no feature, unless they are hashed. What was learnt is plain data, so that a
-model file can hold it.
+words that were not seen in training have no feature, unless they are hashed. All that is learnt is plain data that a
+model file can hold.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from spom.data.tables import Table
 from spom.errors import DataError
 
 KINDS = ("number", "category", "hashed", "text")
-# What stands for "no value", in any case, as spreadsheets and statistics packages write it.
+# Cells that mean "no value", in upper or lower case, as spreadsheets and statistics packages write them.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-# A column is a text where its values have at least this many words on average: names of places have one to three.
+# A column is a text if its values have at least this many words on average; names of places have one to three.
 TEXT_WORDS = 4.0
-# The most values of a category that get a feature, the most frequent first: identifiers would fill the memory.
+# At most this many values of a category get a feature, most frequent first: identifiers would fill the memory.
 MOST_VALUES = 10_000
-# A column of which at least this share, but not all, are numbers has typing errors; it is no category.
+# If at least this share of a column are numbers, but not all, the rest are typing errors: it is not a category.
 MOSTLY_NUMBERS = 0.9
-# Features of a hashed category where no number is given: ten
-# thousand values then fill nine tenths of them.
+# The default number of features of a hashed category: ten thousand values fill nine tenths of them.
 SLOTS, MOST_SLOTS = 1 << 12, 1 << 24
 _WORD = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]")
 
@@ -83,7 +82,7 @@ class TableFeatures:
 
     @classmethod
     def learnt(cls, tables: Sequence[Table], names: Sequence[str], kinds: dict[str, str] | None = None) -> Self:
-        """Choose the kind of each column, where `kinds` does not say it, and learn its numbers, values or words."""
+        """Choose the kind of each column that `kinds` does not name, and learn its numbers, values or words."""
         asked = kinds or {}
         for name, given in asked.items():
             kind = given.partition(":")[0]
@@ -105,7 +104,7 @@ class TableFeatures:
         return cls(columns)
 
     def matrix(self, table: Table) -> Any:
-        """One CSR row per row of the table."""
+        """Return one CSR row per row of the table."""
         parts = []
         for column, places in zip(self.columns, self._places, strict=True):
             table.has(column.name)
@@ -122,12 +121,12 @@ class TableFeatures:
         return all(column.kind == "number" and not column.missing for column in self.columns)
 
     def as_dict(self) -> dict[str, Any]:
-        """What a model file holds."""
+        """Return the state that a model file holds."""
         return {"columns": [asdict(column) for column in self.columns]}
 
     @classmethod
     def from_dict(cls, found: Any) -> Self:
-        """Read what `as_dict` gave; damaged data is a `DataError`."""
+        """Read what `as_dict` returned; damaged data raises a `DataError`."""
         try:
             columns = [
                 Column(
@@ -153,7 +152,7 @@ class TableFeatures:
 
 
 def _cells(table: Table, name: str) -> list[str | None]:
-    """The cells of one column as text, None where a value is missing."""
+    """Return the cells of one column as text, None where a value is missing."""
     texts = ["" if cell is None else str(cell).strip() for cell in table.column(name)]
     return [None if text.lower() in MISSING else text for text in texts]
 
@@ -202,7 +201,7 @@ def _text(name: str, values: list[str | None], lines: list[tuple[str, int]]) -> 
 
 
 def _hashed(name: str, kind: str) -> Column:
-    """A column of `hashed`, or of `hashed:SLOTS`; nothing is learnt of it."""
+    """Return the column of the kind `hashed` or `hashed:SLOTS`, of which nothing is learnt."""
     number = kind.partition(":")[2] or str(SLOTS)
     if not number.isdigit() or not 0 < int(number) <= MOST_SLOTS:
         raise DataError(f"column {name!r}: hashed:N takes a number of features from 1 to {MOST_SLOTS}; not {kind!r}")
@@ -210,7 +209,7 @@ def _hashed(name: str, kind: str) -> Column:
 
 
 def slot_of(value: str, slots: int) -> int:
-    """The feature of a value of a hashed category, the same on every machine.
+    """Return the feature of a value of a hashed category, the same on every machine.
 
     >>> slot_of("Lisbon", 16) == slot_of("Lisbon", 16) < 16
     True
@@ -219,7 +218,7 @@ def slot_of(value: str, slots: int) -> int:
 
 
 def words_of(text: str | None) -> list[str]:
-    """The words and marks of a text, in lower case.
+    """Return the words and punctuation marks of a text, in lower case.
 
     >>> words_of("It's late, go!")
     ["it's", 'late', ',', 'go', '!']

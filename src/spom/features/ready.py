@@ -1,4 +1,4 @@
-"""Sets of templates that are ready to use, by name, and template files: plain lists, and those of CRF++."""
+"""Ready sets of templates by name, and template files: plain lists, and those of CRF++."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _window(column: str, reach: int) -> list[str]:
 
 
 def _grams(column: str, length: int, reach: int) -> list[str]:
-    """All runs of `length` neighbours within `reach` of the token."""
+    """Return all runs of `length` neighbours within `reach` of the token."""
     starts = range(-reach, reach - length + 2)
     return ["|".join(f"{column}[{first + k}]" for k in range(length)) for first in starts]
 
@@ -25,7 +25,7 @@ def _affixes(column: str, longest: int) -> list[str]:
     return [f"{column}.{side}{k}[0]" for side in ("prefix", "suffix") for k in range(1, longest + 1)]
 
 
-# Words and tags in a window of two with their bigrams and trigrams: the 19 of CRFsuite's chunking tutorial.
+# Words and tags in a window of two with their bigrams and trigrams: the 19 templates of CRFsuite's chunking tutorial.
 _CHUNKING = [
     *_window("w", 2),
     *_grams("w", 2, 1),
@@ -33,8 +33,8 @@ _CHUNKING = [
     *_grams("pos", 2, 2),
     *_grams("pos", 3, 2),
 ]
-# What follows was chosen on the development parts of 19 taggings of 12 languages (see the guide's page on tagging):
-# affixes in lower case to six beat ones to four by .003 on tags and .002 on entities; five are as good.
+# These were chosen on the development parts of 19 taggings of 12 languages (see the guide's page on tagging):
+# lower-case affixes of up to six characters beat up to four by .003 on tags and .002 on entities; five are as good.
 _POS = [
     *_window("w", 2),
     "w.lower[0]",
@@ -64,7 +64,7 @@ SETS: dict[str, list[str]] = {"chunking": _CHUNKING, "pos": _POS, "entities": _E
 
 
 def ready(name: str) -> list[Template]:
-    """The templates of a set: `"chunking"` (words and tags), `"pos"` or `"entities"` (words), `"tags"` (tags alone).
+    """Return a set of templates: `"chunking"` (words and tags), `"pos"` or `"entities"` (words), `"tags"` (only tags).
 
     >>> [template.name for template in ready("chunking")][5:8]
     ['w[-1]|w[0]', 'w[0]|w[1]', 'pos[-2]']
@@ -78,11 +78,11 @@ _MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
 
 def read_templates(source: str | Path | Any) -> tuple[list[Template], bool | None]:
-    """(the templates of a file, whether it asks for label bigrams: None where it cannot say).
+    """Return (the templates of a file, whether it asks for label bigrams: None if the format cannot say).
 
     A file whose lines begin with U or B and have macros such as %x[-1,0] is one of CRF++: `%x[row,column]` is the field
-    of the token at that distance, `B` alone asks for transitions. Any other file has one template per line, such as
-    `w[-1]|w[0]`. Lines that begin with # are comments.
+    of the token at that distance, and `B` alone asks for transitions. Any other file has one template per line, such
+    as `w[-1]|w[0]`. Lines that begin with # are comments.
     """
     name, content = read_all(source)
     lines = [(n, line.strip()) for n, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), 1)]
@@ -114,6 +114,6 @@ def _crfpp(line: str) -> Template:
     if "%x" in "".join(literals):
         raise DataError(f"expected macros %x[row,column], found {line!r}")
     atoms = tuple((Stream(int(column)), int(row)) for row, column in _MACRO.findall(body))
-    # Text between macros is part of CRF++'s features: it keeps templates of one name apart.
+    # Text between macros is part of CRF++'s features: it distinguishes templates of the same name.
     words = re.sub(r"[^\w]+", "_", "_".join(literals)).strip("_")
     return Template(f"{name}.{words}" if words else name, atoms)

@@ -1,4 +1,4 @@
-"""Sentences as rows of feature ids, and the blocks that the ids fall into: what learners of chains read."""
+"""Sentences as rows of feature ids, and the blocks of the ids: the input of learners of chains."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NO_VALUES: Floats = np.empty(0)
 class Rows:
     """x_t = sum of value times unit vector over the features of token t: CSR rows, cut into sentences.
 
-    Token t has the features indices[indptr[t] : indptr[t + 1]], with the same part of `values`, which is empty where
-    all are one. Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. A slice or an array of indices gives the
-    rows of those sentences.
+    Token t has the features indices[indptr[t] : indptr[t + 1]], with the same part of `values`, which is empty if all
+    are one. Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. A slice or an array of indices gives the rows
+    of those sentences.
 
     >>> rows = Rows(np.array([0, 2, 3, 5]), np.array([0, 3, 1, 0, 2], dtype=np.int32), NO_VALUES, np.array([0, 2, 3]))
     >>> len(rows), rows.n_tokens
@@ -64,7 +64,7 @@ class Rows:
         return Rows(indptr, self.indices[entries], values, offsets)
 
     def to_csr(self, n_features: int) -> Any:
-        """The rows of all tokens as a scipy matrix; a feature that a token has twice is added up."""
+        """Return the rows of all tokens as a scipy matrix; the values of a repeated feature of a token are added."""
         from scipy import sparse
 
         values = self.values if self.values.size else np.ones(self.indices.size)
@@ -75,7 +75,7 @@ class Rows:
 
 
 def cut_blocks(blocks: Blocks, used: Ints, kept: Sequence[int]) -> Blocks:
-    """Some blocks of the features `used` (sorted ids), renumbered in their order."""
+    """Return some blocks with only the features `used` (sorted ids), renumbered in order."""
     sizes = np.diff(np.searchsorted(used, blocks.starts))[list(kept)]
     starts = offsets_of(sizes)
     return Blocks(tuple(blocks.names[m] for m in kept), starts)
@@ -107,24 +107,24 @@ class Blocks:
         return np.diff(self.starts)
 
     def of(self, ids: Any) -> Ints:
-        """The block of each feature id."""
+        """Return the block of each feature id."""
         found: Ints = np.searchsorted(self.starts, np.asarray(ids), side="right") - 1
         return found
 
     def index(self, name: str) -> int:
-        """The block of that name."""
+        """Return the index of the block of that name."""
         if name not in self.names:
             raise KeyError(f"there is no block {name!r}; there are: {', '.join(self.names)}")
         return self.names.index(name)
 
     def ids(self, blocks: Sequence[int] | Ints) -> Ints:
-        """The feature ids of some blocks, block after block."""
+        """Return the feature ids of some blocks, block after block."""
         parts = [np.arange(self.starts[m], self.starts[m + 1]) for m in blocks]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def check_kind(X: Any, kind: str) -> None:
-    """Raise where sentences have a form that features of this kind do not take."""
+    """Raise if the sentences have a form that features of this kind do not take."""
     if isinstance(X, str):
         raise DataError("X is a string; expected sentences: lists of tokens, or what read_conll gives")
     if isinstance(X, Rows if kind == "templates" else (Columns, Treebank)):
@@ -133,7 +133,7 @@ def check_kind(X: Any, kind: str) -> None:
 
 @contextmanager
 def opening(what: str) -> Iterator[None]:
-    """Whatever is wrong with arrays that are opened here is one `ModelFileError`."""
+    """Turn any error about the arrays that are read in this context into a `ModelFileError`."""
     try:
         yield
     except ModelFileError:
@@ -143,12 +143,12 @@ def opening(what: str) -> Iterator[None]:
 
 
 def write_spec(spec: dict[str, Any]) -> Any:
-    """A description as an array of UTF-8."""
+    """Return a description as an array of UTF-8."""
     return np.frombuffer(json.dumps(spec).encode(), dtype=np.uint8)
 
 
 def read_spec(arrays: dict[str, Any], version: int) -> dict[str, Any]:
-    """The description, where it is of a version that is known here."""
+    """Return the description; raise if its version is newer than `version`."""
     spec: dict[str, Any] = json.loads(take(arrays, "spec", "u").tobytes())
     if not isinstance(spec, dict) or not isinstance(spec["version"], int):
         raise ModelFileError("the features of the model have no description that can be read")
@@ -158,7 +158,7 @@ def read_spec(arrays: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def read_blocks(names: Any, arrays: dict[str, Any], total: int) -> Blocks:
-    """Blocks of `total` features by their names and `starts`."""
+    """Return blocks of `total` features, given their names and `starts`."""
     starts = np.array(check_offsets(take(arrays, "starts", "i"), total, "starts"), dtype=np.int64)
     if not isinstance(names, list) or starts.size != len(names) + 1:
         raise ModelFileError("the blocks of the model have other names than starts: the file is damaged")
@@ -166,7 +166,7 @@ def read_blocks(names: Any, arrays: dict[str, Any], total: int) -> Blocks:
 
 
 class InBlocks:
-    """What features of several kinds share: their blocks, and parts of them."""
+    """The methods that several kinds of features share: their blocks, and subsets of them."""
 
     _blocks: Blocks | None = None
 
@@ -183,17 +183,17 @@ class InBlocks:
         return self.blocks.total
 
     def keep(self, blocks: Sequence[int] | Ints) -> Self:
-        """The features of some blocks, renumbered."""
+        """Return the features of some blocks, renumbered."""
         chosen = sorted({int(m) for m in blocks})
         return self._like(self.blocks.ids(chosen), chosen)
 
     def compact(self, used: Sequence[int] | Ints) -> Self:
-        """Only the features `used` (sorted ids): the k-th of them is feature k of the result."""
+        """Return only the features `used` (sorted ids): the k-th of them is feature k of the result."""
         ids = np.asarray(used, dtype=np.int64)
         return self._like(ids, np.unique(self.blocks.of(ids)).tolist())
 
     def _like(self, ids: Ints, blocks: list[int]) -> Self:
-        """The same kind of features with these ids of these blocks."""
+        """Return the same kind of features with only these ids of these blocks."""
         raise NotImplementedError  # every kind has its own
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Templates as text, and the streams that they read: columns, and the strings that are derived from them."""
+"""Templates as text, and the streams that they read: columns, and strings derived from columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ATOM = re.compile(r"(?P<column>[^\[\]|.:\s]+)(?P<steps>(\.[a-z]+\d*)*)\[(?P<off
 
 @dataclass(frozen=True)
 class Stream:
-    """A column of tokens, or what is derived from it by one step after another: `w`, `w.lower`, `w.lower.suffix3`."""
+    """A column of tokens, or the strings derived from it step by step: `w`, `w.lower`, `w.lower.suffix3`."""
 
     column: int | str
     steps: tuple[str, ...] = ()
@@ -49,10 +49,10 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """The template of `[name:] column[.step...][offset] | ...`; without a name its text is its name."""
+        """Parse `[name:] column[.step...][offset] | ...`; without a name, the text of the template is its name."""
         name, colon, rest = text.partition(":")
         body = (rest if colon else text).strip()
-        # A name alone is a template without atoms: one feature that every token has.
+        # A name without a body is a template without atoms: one feature that every token has.
         atoms = tuple(_atom(part.strip(), text) for part in body.split("|")) if body or not colon else ()
         return cls(name.strip() if colon else written(atoms), atoms)
 
@@ -63,7 +63,7 @@ class Template:
 
     @property
     def text(self) -> str:
-        """What `parse` reads."""
+        """The text that `parse` reads."""
         body = written(self.atoms)
         return body if body == self.name else f"{self.name}: {body}"
 
@@ -72,7 +72,7 @@ class Template:
 
 
 def written(atoms: Iterable[tuple[Stream, int]]) -> str:
-    """The atoms as text."""
+    """Return the atoms as text."""
     return "|".join(f"{stream}[{offset}]" for stream, offset in atoms)
 
 
@@ -86,7 +86,7 @@ def _atom(part: str, text: str) -> tuple[Stream, int]:
 
 
 def grouped(templates: Iterable[Template]) -> dict[str, list[Template]]:
-    """Templates by block: those of the same name over the same streams share one, others of that name get their own."""
+    """Group templates by block: those with the same name and streams share one; others of that name get their own."""
     blocks: dict[str, list[Template]] = {}
     for template in templates:
         name, number = template.name, 1
@@ -100,7 +100,7 @@ def grouped(templates: Iterable[Template]) -> dict[str, list[Template]]:
 
 
 def resolved(columns: Columns, stream: Stream) -> int:
-    """The column that a stream reads, or an error that names the stream; without tokens any column works."""
+    """Return the column that a stream reads; errors name the stream. Without tokens any column is accepted."""
     if columns.n_tokens == 0:
         return 0
     try:
@@ -109,15 +109,15 @@ def resolved(columns: Columns, stream: Stream) -> int:
         raise DataError(f"a template reads {stream}, but {error.what}", error.source) from None
 
 
-# --- derived strings: computed once for each distinct string, on bytes, in compiled code ------------------------
+# --- derived strings: computed once per distinct string, on bytes, in compiled code -----------------------------
 
 OFFSETS = "Array(int64, 1, 'C', readonly=True)"
 LENGTHS = "Array(int32, 1, 'C', readonly=True)"
 
-# What `rewrite` writes of a string.
+# The kinds of strings that `rewrite` writes.
 LOWERED, PATTERN, SHAPE, LENGTH, DIGITS, CASE = range(6)
 _REWRITES = {"lower": LOWERED, "pattern": PATTERN, "shape": SHAPE, "length": LENGTH, "digit": DIGITS, "case": CASE}
-# Classes of characters; every character that has case, and every digit, is below _CASED.
+# Classes of characters; all characters with case, and all digits, are below _CASED.
 OTHER, UPPER, LOWER, DIGIT = range(4)
 _CASED = 0x20000
 _SUMMARIES = np.frombuffer(b"none all  some loweruppertitlemixed", dtype=np.uint8).reshape(7, 5)
@@ -134,7 +134,7 @@ class Spans(NamedTuple):
 
 
 def derived(spans: Spans, steps: tuple[str, ...], clusters: Clusters | None = None) -> Spans:
-    """The strings after each step in turn: lower, prefixK, suffixK, shape, pattern, length, digit, case, clusterK.
+    """Apply each step in turn: lower, prefixK, suffixK, shape, pattern, length, digit, case, clusterK.
 
     >>> word = np.frombuffer(b"McDonald-42", dtype=np.uint8)
     >>> one = Spans(word, np.zeros(1, dtype=np.int64), np.array([11], dtype=np.int32))
@@ -165,7 +165,7 @@ def derived(spans: Spans, steps: tuple[str, ...], clusters: Clusters | None = No
 
 
 def check_step(step: str, text: str, clusters: bool) -> None:
-    """An error that names the steps there are, where `step` is none of them."""
+    """Raise an error that lists the known steps if `step` is not one, or if it needs clusters and there are none."""
     if step in _REWRITES or _NARROW.fullmatch(step):
         return
     if not _CLUSTER.fullmatch(step):
@@ -183,7 +183,7 @@ def _narrowed(spans: Spans, k: int, from_end: bool) -> Spans:
 
 def _rewritten(spans: Spans, kind: int) -> Spans:
     lower, classes = character_tables(all_ascii(*spans))
-    # The lower case of a character can take one byte more than the character; a number or a word takes up to 20.
+    # The lower case of a character can be one byte longer than the character; a number or a word takes up to 20 bytes.
     capacity = 2 * int(np.maximum(spans.length, 0).sum()) + 20 * spans.length.size
     out = np.empty(capacity, dtype=np.uint8)
     start, length = np.empty_like(spans.start), np.empty_like(spans.length)
@@ -193,7 +193,7 @@ def _rewritten(spans: Spans, kind: int) -> Spans:
 
 @kernel(f"boolean({BYTES}, {OFFSETS}, {LENGTHS})")
 def all_ascii(buffer: Bytes, start: Ints, length: Codes) -> bool:
-    """Whether the spans have no byte of 128 or more: then the small tables of characters are enough."""
+    """Tell whether the spans have no byte of 128 or more: then the small tables of characters suffice."""
     for i in range(start.size):
         for j in range(start[i], start[i] + length[i]):
             if buffer[j] >= 128:
@@ -203,7 +203,7 @@ def all_ascii(buffer: Bytes, start: Ints, length: Codes) -> bool:
 
 @kernel(f"void({BYTES}, int64[::1], int32[::1], int64, boolean)")
 def narrow(buffer: Bytes, start: Ints, length: Codes, k: int, from_end: bool) -> None:
-    """Cut each span to its first (or last) k characters; a shorter one stays whole."""
+    """Cut each span to its first (or last) k characters; shorter spans stay whole."""
     for i in range(start.size):
         at, stop = start[i], start[i] + length[i]
         count = 0
@@ -227,7 +227,7 @@ def narrow(buffer: Bytes, start: Ints, length: Codes, k: int, from_end: bool) ->
 
 @kernel(f"int64({BYTES}, int64, int64)")
 def code_point(buffer: Bytes, i: int, stop: int) -> int:
-    """The character at byte i of valid UTF-8."""
+    """Return the character at byte i of valid UTF-8."""
     first = int(buffer[i])
     if first < 0x80:
         return first
@@ -240,7 +240,7 @@ def code_point(buffer: Bytes, i: int, stop: int) -> int:
 
 @kernel("int64(uint8[::1], int64, int64)")
 def put_point(out: Bytes, end: int, point: int) -> int:
-    """Write a character as UTF-8; where it ends."""
+    """Write a character as UTF-8; return where it ends."""
     if point < 0x80:
         out[end] = point
         return end + 1
@@ -258,7 +258,7 @@ def put_point(out: Bytes, end: int, point: int) -> int:
 
 @kernel("int64(uint8[::1], int64, int64, int64[::1], int64)")
 def put_summary(out: Bytes, end: int, kind: int, counts: Ints, first: int) -> int:
-    """Write the length, which part is digits, or the case, from the counts of the classes."""
+    """Write the length, which part is digits, or the case, from the counts of the classes; return where it ends."""
     total, upper, lower, digits = counts.sum(), counts[UPPER], counts[LOWER], counts[DIGIT]
     if kind == LENGTH:
         power = 1
@@ -330,7 +330,7 @@ def rewrite(
 
 @functools.cache
 def character_tables(ascii_only: bool) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """(the lower case of each code point; its class: other, upper case, lower case or any other letter, digit)."""
+    """Return (the lower case of each code point; its class: other, upper case, lower case or other letter, digit)."""
     count = 128 if ascii_only else _CASED
     lower, kind = np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.uint8)
     for point in range(count):
@@ -338,7 +338,7 @@ def character_tables(ascii_only: bool) -> tuple[NDArray[np.int32], NDArray[np.ui
         if c.isalpha():
             small = c.lower()
             kind[point] = UPPER if c.isupper() or c.istitle() else LOWER
-            # A lower case of several characters is left out: one character stays one character.
+            # Lower cases of several characters are ignored: one character stays one character.
             if small != c and len(small) == 1:
                 lower[point] = ord(small)
         elif c.isdigit():

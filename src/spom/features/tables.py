@@ -1,4 +1,4 @@
-"""Exact tables of conjunctions: combined 64-bit keys to dense ids, with no collisions."""
+"""Exact tables of conjunctions: from combined 64-bit keys to dense ids, without collisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spom.data.interning import Codes
 
 # Keys stay below this, so that arithmetic in int64 never wraps.
 LIMIT = 1 << 62
-# A table of all possible keys, addressed directly, is used up to this many entries.
+# Up to this many possible keys, a table is addressed directly.
 DIRECT = 1 << 18
 
 
@@ -22,7 +22,7 @@ DIRECT_TABLE = -1
 
 @kernel("int64(int64, int64)")
 def slot_of_key(key: int, bits: int) -> int:
-    """Where a search for a key begins in a table of 2^bits slots (Fibonacci hashing)."""
+    """Return the slot where the search for a key begins in a table of 2^bits slots (Fibonacci hashing)."""
     found: Any = (np.uint64(key) * np.uint64(11400714819323198485)) >> np.uint64(64 - bits)
     return int(np.int64(found))
 
@@ -31,7 +31,7 @@ def slot_of_key(key: int, bits: int) -> int:
 def stage_keys(
     padded: NDArray[np.int32], offsets: Ints, reach: int, stream: Ints, offset: Ints, radix: Ints, keys: Ints
 ) -> None:
-    """keys[t] = (keys[t], code, code, ...) as one number, -1 where a code is unknown or keys[t] was -1."""
+    """keys[t] = (keys[t], code, code, ...) as one number, or -1 if a code is unknown or keys[t] was -1."""
     for i in range(offsets.size - 1):
         for t in range(offsets[i], offsets[i + 1]):
             p, key = t + (2 * i + 1) * reach, keys[t]
@@ -43,7 +43,7 @@ def stage_keys(
 
 @kernel("void(int32[:, ::1], int32[:, ::1])")
 def turn(a: NDArray[np.int32], out: NDArray[np.int32]) -> None:
-    """out = a transposed, a few columns at a time, so that both stay in cache."""
+    """out = a transposed, a few columns at a time so that both stay in cache."""
     for first in range(0, a.shape[1], 64):
         for v in range(a.shape[0]):
             for t in range(first, min(first + 64, a.shape[1])):
@@ -52,9 +52,9 @@ def turn(a: NDArray[np.int32], out: NDArray[np.int32]) -> None:
 
 @kernel("int64(int64[::1], int64[::1], int32[::1])")
 def intern_direct(keys: Ints, known: Ints, table: Codes) -> int:
-    """Replace each key by a dense id in order of first occurrence, the distinct ones in `known`; how many there are.
+    """Replace keys by dense ids in order of first occurrence; write the distinct keys to `known`, return their number.
 
-    Negative keys stay. `table` has a place for every key, with -1 in it.
+    Negative keys stay. `table` has a place for every possible key, filled with -1.
     """
     count = 0
     for t in range(keys.size):
@@ -69,7 +69,7 @@ def intern_direct(keys: Ints, known: Ints, table: Codes) -> int:
 
 @kernel("int64(int64[::1], int64[::1])")
 def intern_keys(keys: Ints, known: Ints) -> int:
-    """The same for keys of any size, by hashing."""
+    """Do the same as `intern_direct` for keys of any size, by hashing."""
     bits, count = 10, 0
     slots = np.zeros(2 << bits, dtype=np.int64)
     for t in range(keys.size):
@@ -94,7 +94,7 @@ def intern_keys(keys: Ints, known: Ints) -> int:
 
 @kernel("void(int64[::1], int64, int64, boolean, int64, int64[::1])")
 def fill_slots(known: Ints, count: int, bits: int, narrow: bool, base: int, slots: Ints) -> None:
-    """The table of `count` distinct keys, the id of the c-th being base + c; the slots are zero before."""
+    """Fill the table of `count` distinct keys, the id of the c-th being base + c; the slots are zero before."""
     step, mask = 1 if narrow else 2, (1 << bits) - 1
     for c in range(count):
         slot = slot_of_key(known[c], bits)
@@ -108,14 +108,14 @@ def fill_slots(known: Ints, count: int, bits: int, narrow: bool, base: int, slot
 
 @kernel("void(int32[::1], int64, int64[::1], int64)")
 def look_up_direct(direct: Codes, place: int, keys: Ints, count: int) -> None:
-    """Replace keys by ids, -1 where there is none, in a table of all keys."""
+    """Replace keys by ids, or -1 if there is none, in a table of all keys."""
     for j in range(count):
         keys[j] = direct[place + keys[j]] if keys[j] >= 0 else -1
 
 
 @kernel("void(int64[::1], int64, int64, int64[::1], int64)")
 def look_up_narrow(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> None:
-    """The same in a table of slots (key << 32 | id) + 1."""
+    """Do the same as `look_up_direct` in a table of slots (key << 32 | id) + 1."""
     mask = (1 << bits) - 1
     for j in range(count):
         key, slot = keys[j], slot_of_key(keys[j], bits)
@@ -129,7 +129,7 @@ def look_up_narrow(slots: Ints, place: int, bits: int, keys: Ints, count: int) -
 
 @kernel("void(int64[::1], int64, int64, int64[::1], int64)")
 def look_up_wide(slots: Ints, place: int, bits: int, keys: Ints, count: int) -> None:
-    """The same in a table of pairs (key + 1, id)."""
+    """Do the same as `look_up_direct` in a table of pairs (key + 1, id)."""
     mask = (1 << bits) - 1
     for j in range(count):
         key, slot = keys[j], slot_of_key(keys[j], bits)
@@ -142,10 +142,10 @@ class Program(NamedTuple):
     """Every template as arrays, for one pass over sentences.
 
     Template v runs the stages stages[v] to stages[v + 1] - 1. Stage s folds its atoms atoms[s] .. atoms[s + 1] - 1
-    into key = key * radix + code, beginning with the id of the stage before, and looks the key up at place[s]: in
-    `direct` where bits[s] = DIRECT_TABLE, else in 2^bits[s] slots of `slots`. A slot is (key << 32 | id) + 1 for a
+    into key = key * radix + code, beginning with the id of the previous stage, and looks the key up at place[s]: in
+    `direct` if bits[s] = DIRECT_TABLE, else in 2^bits[s] slots of `slots`. A slot is (key << 32 | id) + 1 for a
     narrow[s] table, whose keys have 32 bits, else a pair (key + 1, id). Ids of last stages are ids of features.
-    A key with an unknown code in it, which is 0, is in no table: then there is no feature.
+    A key that contains the unknown code, 0, is in no table and gives no feature.
     """
 
     stages: Annotated[Ints, "int64[::1]"]
@@ -164,9 +164,9 @@ class Program(NamedTuple):
 def run_program(
     padded: NDArray[np.int32], offsets: Ints, reach: int, program: Program, indptr: Ints, indices: Codes
 ) -> int:
-    """The known features of all tokens into (indptr, indices); how many there are.
+    """Write the known features of all tokens into (indptr, indices); return their number.
 
-    Template by template within a sentence, so that the loops over its tokens are simple.
+    The loop goes template by template within a sentence, so that the loops over its tokens are simple.
     """
     stages, atoms, stream, offset, radix, bits, narrow, place, direct, slots = program
     nnz, longest, width = 0, 0, stages.size - 1
@@ -183,7 +183,7 @@ def run_program(
             for s in range(stages[v], stages[v + 1]):
                 for a in range(atoms[s], atoms[s + 1]):
                     codes, here, r = padded[stream[a]], p + offset[a], radix[a]
-                    for j in range(n):  # a key that is negative stays so
+                    for j in range(n):  # a negative key stays negative
                         keys[j] = keys[j] * r + codes[here + j]
                 if bits[s] < 0:
                     look_up_direct(direct, place[s], keys, n)

@@ -29,11 +29,11 @@ class Templates:
 
     `templates` is the name of a ready set (`"chunking"`, `"pos"`, `"entities"`), the path of a file (one of CRF++, or
     one template per line), or a list of templates as text: `"w[-1]|w[0]"` are the words before and at the token,
-    `"w.lower.suffix3[0]"` the last three letters of the word in lower case. What can be derived from a column: lower,
-    prefixK, suffixK, shape, pattern, length, digit, case, cluster, clusterK (`clusters` is then a mapping or a file of
-    word<TAB>cluster lines). Beyond the ends of a sentence there are markers, one for each distance (with
-    `boundaries=False` nothing). Features that occur fewer than `min_count` times in `fit` are left out, and so is
-    what `fit` did not see. With `table`, features are hashed into that many slots instead, and nothing is learnt.
+    `"w.lower.suffix3[0]"` the last three letters of the word in lower case. The steps that derive strings from a
+    column are lower, prefixK, suffixK, shape, pattern, length, digit, case, cluster, clusterK (`clusters` is then a
+    mapping or a file of word<TAB>cluster lines). Beyond the ends of a sentence there are markers, one per distance
+    (none with `boundaries=False`). Features that `fit` saw fewer than `min_count` times, or never, are left out. With
+    `table`, features are hashed into that many slots instead, and nothing is learnt.
 
     >>> columns = Columns.from_lists([["the", "cat"], ["the", "dog"]])
     >>> templates = Templates(["w[0]", "w[-1]|w[0]"])
@@ -88,7 +88,7 @@ class Templates:
             self._model = Hashed(self._groups, self.table, self.boundaries, self.clusters)
 
     def fit(self, X: Columns | Treebank | Iterable[Any]) -> Rows:
-        """Learn the features of sentences (`Columns`, or lists of tokens), and give their rows."""
+        """Learn the features of sentences (`Columns`, or lists of tokens), and return their rows."""
         columns = self._columns(X)
         if self.table is not None:
             return self.transform(columns)
@@ -96,13 +96,13 @@ class Templates:
         if self.min_count == 1:
             return rows
         counts = np.bincount(rows.indices, minlength=self._model.blocks.total)
-        # A block that lost all its features stays, empty: the templates are those that were asked for.
+        # A block that lost all its features stays, empty: no template that was asked for is dropped.
         every = range(len(self._groups))
         self._model = self._model.compact(np.flatnonzero(counts >= self.min_count), every)
         return self._model.transform(columns)
 
     def transform(self, X: Columns | Treebank | Iterable[Any]) -> Rows:
-        """The rows of sentences: the features that are known, at most one per template. Threads may share it."""
+        """Return the rows of sentences: the known features, at most one per template. Threads may share this object."""
         return self._fitted.transform(self._columns(X))
 
     def _columns(self, X: Any) -> Columns:
@@ -112,7 +112,7 @@ class Templates:
         return X.columns if isinstance(X, Treebank) else Columns.from_lists(X)
 
     def fresh(self) -> Templates:
-        """The same templates with nothing learnt."""
+        """Return the same templates with nothing learnt."""
         model = Hashed(self._groups, self.table, self.boundaries, self.clusters) if self.table is not None else None
         return self._like(list(self._groups), model)
 
@@ -132,7 +132,7 @@ class Templates:
         return self._model is not None
 
     def name(self, id: int) -> str:
-        """A feature as text: template=values."""
+        """Return a feature as text: template=values."""
         m = int(self.blocks.of(id))
         if not 0 <= id < self.blocks.total:
             raise IndexError(f"there are {self.blocks.total} features, no {id}")
@@ -141,7 +141,7 @@ class Templates:
         return f"{self.blocks.names[m]}={model.name(m, local) if isinstance(model, Conjunctions) else f'#{local}'}"
 
     def keep(self, blocks: Sequence[int] | Ints) -> Templates:
-        """The templates of some blocks, in their old order, with what they have learnt; ids are renumbered."""
+        """Return the templates of some blocks, in their old order, with what they have learnt; ids are renumbered."""
         chosen = sorted({int(m) for m in blocks})
         names = list(self._groups)
         if not chosen or chosen[0] < 0 or chosen[-1] >= len(names):
@@ -151,9 +151,10 @@ class Templates:
         return self._like([names[m] for m in chosen], self._model.compact(self.blocks.ids(chosen), chosen))
 
     def compact(self, used: Sequence[int] | Ints) -> Templates:
-        """Only the features `used` (sorted ids): the k-th of them is feature k of the result.
+        """Return only the features `used` (sorted ids): the k-th of them is feature k of the result.
 
-        Templates without a feature left are dropped, and so are strings that no feature needs: for a model file.
+        Templates without any of these features are dropped, and so are strings that no feature needs. Meant for model
+        files.
         """
         ids = np.asarray(used, dtype=np.int64)
         total = self.blocks.total
@@ -164,7 +165,7 @@ class Templates:
         return self._like([names[m] for m in alive], self._fitted.compact(ids, alive))
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file; `spec` is JSON as UTF-8."""
+        """Return everything as arrays, for a model file; `spec` is JSON as UTF-8."""
         model = self._fitted
         spec = {
             "version": _VERSION,
@@ -179,7 +180,7 @@ class Templates:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Templates:
-        """The templates of `arrays()`; the arrays may be read-only. Damaged ones are a `ModelFileError`."""
+        """Rebuild the templates from `arrays()`; the arrays may be read-only. Damaged ones raise a `ModelFileError`."""
         with opening("templates"):
             spec = read_spec(arrays, _VERSION)
             parts = under(arrays, "clusters.")
@@ -207,7 +208,7 @@ class Templates:
         return Coder(streams, reach, self.boundaries, self.clusters)
 
     def _like(self, names: list[str], model: Conjunctions | Hashed | None) -> Templates:
-        """The same with some of the blocks."""
+        """Return the same templates with only some of the blocks."""
         found = copy.copy(self)
         found._groups = {name: self._groups[name] for name in names}
         found.templates = [template for part in found._groups.values() for template in part]

@@ -1,4 +1,4 @@
-"""Strings and their codes, kept wholly in arrays, so that a model opens with no dictionary to build."""
+"""Strings and their codes, held only in arrays, so that opening a model builds no dictionary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = "Array(int32, 1, 'C', readonly=True)"
 
 
 class Vocabulary:
-    """Codes 1, 2, ... of distinct strings in the order in which they came; 0 stands for any other string.
+    """Codes 1, 2, ... of distinct strings in order of first occurrence; 0 stands for any other string.
 
     The string of code c is blob[offsets[c - 1] : offsets[c]] as UTF-8; `table` is an open-addressing table of codes.
 
@@ -39,14 +39,14 @@ class Vocabulary:
 
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> Vocabulary:
-        """The vocabulary of some strings; repeated ones have the code of the first."""
+        """Build the vocabulary of some strings; repeated strings have the code of the first."""
         vocabulary, flat = cls(), [[text] for text in strings]
         columns = Columns.from_lists([flat], ["text"])
         vocabulary.add(columns.buffer, columns.start[:, 0].copy(), columns.length[:, 0].copy())
         return vocabulary
 
     def encode(self, columns: Columns, k: int | str, grow: bool = False) -> Codes:
-        """The code of each token in column k; new strings are added with `grow`, else 0."""
+        """Return the code of each token in column k; new strings are added with `grow`, else their code is 0."""
         at = columns.column(k)
         local, first = distinct(columns.buffer, columns.start, columns.length, at)
         start, length = columns.start[first, at], columns.length[first, at]
@@ -54,13 +54,13 @@ class Vocabulary:
         return codes[local]
 
     def lookup(self, buffer: Bytes, start: Ints, length: Codes) -> Codes:
-        """The codes of spans of a buffer of UTF-8, 0 for those that are not known."""
+        """Return the codes of spans of a buffer of UTF-8, 0 for unknown strings."""
         codes = np.empty(start.size, dtype=np.int32)
         find_strings(buffer, start, length, self.blob, self.offsets, self.table, codes)
         return codes
 
     def add(self, buffer: Bytes, start: Ints, length: Codes) -> Codes:
-        """The codes of spans of a buffer; those that are not known become known."""
+        """Return the codes of spans of a buffer; unknown strings are added."""
         codes = self.lookup(buffer, start, length)
         unknown = np.flatnonzero(codes == 0)
         if unknown.size == 0:
@@ -80,7 +80,7 @@ class Vocabulary:
         return codes
 
     def code(self, text: str) -> int:
-        """The code of a string, 0 where it is not known."""
+        """Return the code of a string, 0 if it is unknown."""
         raw = np.frombuffer(text.encode(), dtype=np.uint8)
         return int(self.lookup(raw, np.zeros(1, dtype=np.int64), np.array([raw.size], dtype=np.int32))[0])
 
@@ -96,28 +96,28 @@ class Vocabulary:
         return int(self.offsets.size) - 1
 
     def strings(self) -> list[str]:
-        """All strings: that of code c is at c - 1."""
+        """Return all strings: that of code c is at c - 1."""
         raw, bounds = self.blob.tobytes(), self.offsets.tolist()
         return [raw[a:b].decode("utf-8", "replace") for a, b in itertools.pairwise(bounds)]
 
     def spans(self) -> tuple[Bytes, Ints, Codes]:
-        """(blob, start, length) of all strings: that of code c is at c - 1."""
+        """Return (blob, start, length) of all strings: that of code c is at c - 1."""
         return self.blob, self.offsets[:-1].copy(), np.diff(self.offsets).astype(np.int32)
 
     def subset(self, codes: Any) -> Vocabulary:
-        """The vocabulary of some codes: the k-th of them becomes k + 1."""
+        """Return the vocabulary of some codes: the k-th of them, counted from 0, becomes k + 1."""
         chosen, kept = np.asarray(codes, dtype=np.int64) - 1, Vocabulary()
         blob, start, length = self.spans()
         kept.add(blob, start[chosen], length[chosen])
         return kept
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays: `blob`, `offsets`, `table`."""
+        """Return everything as arrays: `blob`, `offsets`, `table`."""
         return {"blob": self.blob, "offsets": self.offsets, "table": self.table}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Vocabulary:
-        """The vocabulary of `arrays()`; they may be read-only, and are not copied. Damaged ones are refused."""
+        """Rebuild from `arrays()`, which may be read-only and are not copied; damaged ones raise a `ModelFileError`."""
         vocabulary = cls()
         vocabulary.blob = np.ascontiguousarray(take(arrays, "blob", "u"), dtype=np.uint8)
         offsets = check_offsets(take(arrays, "offsets", "i"), vocabulary.blob.size, "offsets")
@@ -136,7 +136,7 @@ class Vocabulary:
 
 @kernel(f"int64({BYTES}, int64, int64, {BYTES}, {OFFSETS}, {TABLE})")
 def slot_of(buffer: Bytes, at: int, long: int, blob: Bytes, offsets: Ints, table: Codes) -> int:
-    """The slot where a string is, or the free one where it would go."""
+    """Return the slot of a string, or the free slot where it would be inserted."""
     mask = table.size - 1
     slot: Any = np.int64((hash_bytes(buffer, at, long) >> np.uint64(20)) & np.uint64(mask))
     while True:
@@ -153,7 +153,7 @@ def slot_of(buffer: Bytes, at: int, long: int, blob: Bytes, offsets: Ints, table
 def find_strings(
     buffer: Bytes, start: Ints, length: Codes, blob: Bytes, offsets: Ints, table: Codes, codes: Codes
 ) -> None:
-    """The code of each span, 0 where it is not known."""
+    """Write the code of each span to `codes`, 0 if it is unknown."""
     for i in range(start.size):
         codes[i] = table[slot_of(buffer, start[i], length[i], blob, offsets, table)]
 

@@ -1,7 +1,7 @@
-"""What all kernels share: the checks of input, blocks, sums and products, and kernels that are functions of <x, z>.
+"""The base of all kernels: input checks, blocks, sums and products, and kernels that are functions of <x, z>.
 
-A kernel is one file: a class with `_of_products` where K(x, z) depends on <x, z>, norm(x)^2 and norm(z)^2 alone
-(several such kernels on the same data then share one matrix product), or else with `_block` and `_diagonal`.
+A kernel is one file with a class. The class has `_of_products` if K(x, z) depends only on <x, z>, norm(x)^2 and
+norm(z)^2 (several such kernels on the same data then share one matrix product), else `_block` and `_diagonal`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spom.kernels.gram import Reals
 class Kernel(Parameters):
     """K(x, z), a positive semidefinite function of two vectors, in blocks."""
 
-    # Whether K is a function of inner products and squared norms: then `_of_products` is all it takes.
+    # Whether K is a function of inner products and squared norms: then only `_of_products` is needed.
     of_products: ClassVar[bool] = False
     # Whether K(x, z) is positive semidefinite for vectors of any length.
     positive: ClassVar[bool] = True
@@ -32,10 +32,10 @@ class Kernel(Parameters):
         """Whether blocks are CSR matrices, because most entries are exactly zero."""
         return False
 
-    # --- what a kernel writes ----------------------------------------------------------------------
+    # --- what a kernel implements ------------------------------------------------------------------
 
     def _of_products(self, P: Reals, x: Reals, z: Reals) -> Any:
-        """K from P = X Z^T, x = norms of X squared, z = those of Z; may write into P."""
+        """Return K from P = X Z^T, x = squared norms of X, z = squared norms of Z; may write into P."""
         raise NotImplementedError  # kernels that declare `of_products` have their own
 
     def _block(self, X: Any, Z: Any) -> Any:
@@ -46,7 +46,7 @@ class Kernel(Parameters):
         return np.asarray(self._of_products(x[:, None].copy(), x, x[:1]))[:, 0]
 
     def fitted(self, X: Any) -> Kernel:
-        """Return the kernel with what it takes from the training data: itself for most."""
+        """Return the kernel with the parameters that it learns from the training data; most kernels learn none."""
         return self
 
     # --- what users call ---------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class Kernel(Parameters):
     def block(self, X: ArrayLike, Z: ArrayLike | None = None, out: Any = None) -> Any:
         """K(x, z) for each row x of X and z of Z (default: X itself); CSR for a sparse kernel.
 
-        float32 data give float32, all other float64.
+        float32 data give float32, all others float64.
         """
         A = self._input(X, "X")
         B = A if Z is None else self._input(Z, "Z")
@@ -102,13 +102,13 @@ class Kernel(Parameters):
 
 
 class Normalizable(Kernel):
-    """A kernel of inner products with a parameter `normalize`: divided by the roots of its diagonal."""
+    """A kernel of inner products with a parameter `normalize`: division by the square roots of its diagonal."""
 
     of_products = True
     normalize: bool
 
     def _plain(self, P: Reals) -> Reals:
-        """K before normalisation, from inner products alone; may write into P."""
+        """Return K before normalisation, from inner products alone; may write into P."""
         raise NotImplementedError  # every kernel has its own
 
     def _of_products(self, P: Reals, x: Reals, z: Reals) -> Any:
@@ -128,7 +128,7 @@ class Normalizable(Kernel):
 
 
 def as_vectors(X: Any, name: str = "X") -> Any:
-    """X as a finite float32 or float64 matrix, dense in C order or CSR; itself where it is one."""
+    """Return X as a finite float32 or float64 matrix, dense in C order or CSR; without a copy if it is one."""
     if scipy.sparse.issparse(X):
         found = checked_csr(X, name)
         data = found.data
@@ -160,7 +160,7 @@ def squares(X: Any) -> Reals:
 
 
 def distances(P: Reals, x: Reals, z: Reals) -> Reals:
-    """norm(x - z)^2 from inner products and squared norms, in place of P; never negative."""
+    """norm(x - z)^2 from inner products and squared norms, written in place of P; never negative."""
     P *= -2.0
     P += x[:, None]
     P += z[None, :]
@@ -169,6 +169,6 @@ def distances(P: Reals, x: Reals, z: Reals) -> Reals:
 
 
 def inverse_roots(diagonal: Reals) -> Reals:
-    """1 / sqrt, and 0 for 0: the zero vector stays at zero."""
+    """1 / sqrt(diagonal), and 0 for 0: the zero vector stays zero."""
     with np.errstate(divide="ignore"):
         return np.where(diagonal > 0, 1.0 / np.sqrt(diagonal), 0.0).astype(diagonal.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""The spline of the distance that is zero for all but near neighbours."""
+"""The spline kernel of the distance, which is zero for all but near neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spom.core.registry import register
 from spom.kernels.base import Kernel, distances, products, squares
 from spom.kernels.gram import Reals
 
-# Rows that the width is chosen from.
+# The number of rows from which the width is chosen.
 SAMPLE = 1500
 
 
@@ -26,8 +26,8 @@ SAMPLE = 1500
 class BSpline(Kernel):
     """K(x, z) = max(0, 1 - norm(x - z) / width), as CSR: only near neighbours have an entry (Martins et al. 2011).
 
-    Without a width, `fitted` takes the one at which the share `zeros` of the training examples' Gram matrix is zero.
-    In one dimension it is positive semidefinite; in more it need not be, though with many zeros it mostly is.
+    Without a width, `fitted` takes the one at which a share `zeros` of the training examples' Gram matrix is zero. In
+    one dimension the kernel is positive semidefinite; in more it need not be, though with many zeros it mostly is.
 
     >>> BSpline(2.0).block([[0.0], [1.0], [5.0]]).toarray()
     array([[1. , 0.5, 0. ],
@@ -59,7 +59,7 @@ class BSpline(Kernel):
         if self.width is not None:
             return self
         A = self._input(X, "X")
-        # Evenly spread rows, so that the same data give the same width.
+        # Evenly spaced rows, so that the same data give the same width.
         some = A[np.unique(np.linspace(0, A.shape[0] - 1, min(A.shape[0], SAMPLE)).astype(np.int64))]
         D: Any = distances(products(some, some), squares(some), squares(some))
         far: Any

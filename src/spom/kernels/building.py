@@ -17,12 +17,12 @@ from spom.core.arrays import Ints
 from spom.kernels.base import Kernel, products, squares
 from spom.kernels.gram import DenseGram, Gram, Reals, RowGram, SparseGram
 
-# A block that stays in the cache while several kernels are made of it.
+# The size of a block that stays in the cache while several kernels are computed from it.
 CACHED_BYTES = 1 << 20
 
 
 class SharedRows:
-    """Blocks of rows of several kernels: those of inner products share the product."""
+    """Blocks of rows of several kernels; kernels of inner products share the product."""
 
     def __init__(self, kernels: Sequence[Kernel], X: Any) -> None:
         self.kernels, self.X = list(kernels), X
@@ -30,7 +30,7 @@ class SharedRows:
         self.squares = squares(X) if self.shared else np.zeros(0)
 
     def visit(self, rows: Ints | slice, use: Callable[[int, Any], None], which: Sequence[int] | None = None) -> None:
-        """`use(m, block)` for each kernel m (of `which`): block is K_m(X[rows], X), and may be written to."""
+        """Call `use(m, block)` for each kernel m (of `which`) with block = K_m(X[rows], X), which it may overwrite."""
         wanted = range(len(self.kernels)) if which is None else which
         left = sum(self.kernels[m].of_products for m in wanted)
         some = self.X[rows]
@@ -39,7 +39,7 @@ class SharedRows:
             kernel = self.kernels[m]
             if kernel.of_products and P is not None:
                 left -= 1
-                # The last one may write into the product itself.
+                # The last kernel may write into the product itself.
                 use(m, kernel._of_products(P.copy() if left else P, self.squares[rows], self.squares))
             else:
                 use(m, kernel._block(some, self.X))
@@ -52,7 +52,7 @@ def build(
     dtype: Any = np.float32,
     n_jobs: int = 1,
 ) -> list[Gram]:
-    """Return the Gram matrices of fitted kernels, whole: dense ones as views of one array, sparse ones as CSR.
+    """Return the whole Gram matrices of fitted kernels: dense ones as views of one array, sparse ones as CSR.
 
     >>> from spom.kernels import Linear, Gaussian
     >>> [gram.n for gram in build([Linear(), Gaussian(1.0)], np.eye(3))]
@@ -103,7 +103,7 @@ def computed(kernels: Sequence[Kernel], X: Any, dtype: Any = np.float32) -> list
 
 
 def row_maker(grams: Sequence[Gram]) -> Callable[[Ints, Sequence[int], Callable[[int, Reals], None]], None]:
-    """A function (rows, which, use) that makes rows of several matrices; those of the same data share products."""
+    """Return a function (rows, which, use) that computes rows of several matrices, with shared products if possible."""
     first = grams[0] if grams else None
     if isinstance(first, RowGram) and all(isinstance(g, RowGram) and g.X is first.X for g in grams):
         shared = SharedRows([g.kernel for g in grams if isinstance(g, RowGram)], first.X)

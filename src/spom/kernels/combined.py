@@ -18,7 +18,7 @@ from spom.kernels.polynomial import Polynomial
 
 
 class _Several(Kernel):
-    """What sums and products share: the kernels they are made of, of which those of products share one product."""
+    """The base of sums and products of kernels; kernels of inner products share one matrix product."""
 
     kernels: Sequence[Kernel]
 
@@ -42,7 +42,7 @@ class _Several(Kernel):
     examples=lambda: [Linear() + Gaussian(1.0), KernelSum([Linear(), Polynomial(2), Gaussian(2.0)], [0.5, 0.0, 2.0])],
 )
 class KernelSum(_Several):
-    """K(x, z) = sum over m of weights_m K_m(x, z); weights are ones where they are left out.
+    """K(x, z) = sum over m of weights_m K_m(x, z); the default weights are ones.
 
     >>> (Linear() + 2.0 * Linear()).block([[1.0]], [[3.0]])
     array([[9.]])
@@ -65,7 +65,7 @@ class KernelSum(_Several):
 
     @property
     def sparse(self) -> bool:
-        """Whether all of its kernels are."""
+        """Whether all of its kernels are sparse."""
         return all(kernel.sparse for kernel in self.kernels)
 
     def fitted(self, X: Any) -> KernelSum:
@@ -105,7 +105,7 @@ class KernelProduct(_Several):
 
     @property
     def sparse(self) -> bool:
-        """Whether one of its kernels is."""
+        """Whether one of its kernels is sparse."""
         return any(kernel.sparse for kernel in self.kernels)
 
     def fitted(self, X: Any) -> KernelProduct:
@@ -132,7 +132,7 @@ class KernelProduct(_Several):
     examples=lambda: [Normalized(Polynomial(3, bias=1.0)), (Linear() + Gaussian(1.0)).normalized()],
 )
 class Normalized(Kernel):
-    """K(x, z) / sqrt(K(x, x) K(z, z)): the angle alone counts, and every kernel has the same scale.
+    """K(x, z) / sqrt(K(x, x) K(z, z)): only the angle counts, and every kernel has the same scale.
 
     >>> Normalized(Linear()).block([[3.0]], [[5.0]])
     array([[1.]])
@@ -148,7 +148,7 @@ class Normalized(Kernel):
 
     @property
     def sparse(self) -> bool:
-        """Whether its kernel is."""
+        """Whether its kernel is sparse."""
         return self.kernel.sparse
 
     def fitted(self, X: Any) -> Normalized:

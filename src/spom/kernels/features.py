@@ -1,4 +1,4 @@
-"""Explicit features that approximate a kernel where there are too many examples for its Gram matrix."""
+"""Explicit features that approximate a kernel when there are too many examples for its Gram matrix."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from spom.kernels.base import Kernel, as_vectors, squares
 from spom.kernels.gaussian import Gaussian
 from spom.kernels.gram import Reals
 
-# Directions in which the landmarks vary less than this share of the largest are left out.
+# Directions with an eigenvalue below this share of the largest one are dropped.
 RANK = 1e-7
 
 
 class Features(Kernel):
-    """K(x, z) = <phi(x), phi(z)> with phi written down: `fit`, then `transform`; the base of the two forms.
+    """K(x, z) = <phi(x), phi(z)> with explicit phi: `fit`, then `transform`; the base of the two forms.
 
-    Among the kernels of an estimator it is a block of explicit features.
+    As a kernel of an estimator, it is a block of explicit features.
     """
 
     components: int
@@ -46,7 +46,7 @@ class Features(Kernel):
         return squares(self.transform(X))
 
     def fit(self, X: Any) -> Self:
-        """Take from the training data what the features need."""
+        """Learn from the training data what the features need."""
         raise NotImplementedError  # every form has its own
 
     def transform(self, X: Any) -> Reals:
@@ -54,7 +54,7 @@ class Features(Kernel):
         raise NotImplementedError  # every form has its own
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays that restore a fitted one."""
+        """Return the arrays that restore fitted features."""
         raise NotImplementedError  # every form has its own
 
 
@@ -68,8 +68,8 @@ class Features(Kernel):
 class Nystroem(Features):
     """phi(x) = S^(-1/2) U^T K(landmarks, x), with K(landmarks, landmarks) = U S U^T (Williams and Seeger 2001).
 
-    The landmarks are `components` of the training rows, drawn with a fixed seed. Exact on them, and best of all
-    features that they span.
+    The landmarks are `components` of the training rows, drawn with the seed. The features are exact on the landmarks,
+    and the best of all features that they span.
 
     >>> from spom.kernels import Gaussian
     >>> X = np.arange(5.0)[:, None]
@@ -126,8 +126,8 @@ class Nystroem(Features):
 class RandomFourier(Features):
     """phi(x) = sqrt(2 / components) cos(W x + b), for the Gaussian kernel (Rahimi and Recht 2007).
 
-    W has independent normal entries of variance 1 / variance, b is uniform on a circle; cheaper than `Nystroem` for
-    many components, and never exact.
+    W has independent normal entries of variance 1 / variance, b is uniform on [0, 2 pi). The features are cheaper than
+    `Nystroem` for many components, but never exact.
 
     >>> import numpy as np
     >>> from spom.kernels import Gaussian, RandomFourier
@@ -164,5 +164,5 @@ class RandomFourier(Features):
         return angles
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """W and b."""
+        """Return W and b."""
         return {"map": self.map_, "shift": self.shift_}

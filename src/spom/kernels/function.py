@@ -23,7 +23,7 @@ from spom.kernels.gram import Reals
 class Function(Kernel):
     """K(x, z) = function(X, Z): a name of `sklearn.metrics.pairwise` (with its parameters), or a callable.
 
-    The callable gets two matrices and gives the block of their rows; where it takes two vectors instead, give
+    The callable takes two matrices and returns the block of their rows. If it takes two vectors instead, set
     `vectors=True`, and it is called for each pair.
 
     >>> Function("laplacian", {"gamma": 1.0}).block([[0.0]], [[0.0]])
@@ -65,6 +65,6 @@ class Function(Kernel):
         return K
 
     def _diagonal(self, X: Any) -> Reals:
-        # Small squares, so that the functions are called in blocks and not row by row.
+        # Small square blocks instead of one call per row.
         parts = [np.diagonal(self._block(X[i : i + 64], X[i : i + 64])) for i in range(0, X.shape[0], 64)]
         return np.concatenate(parts) if parts else np.zeros(0)

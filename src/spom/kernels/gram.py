@@ -1,6 +1,6 @@
-"""Gram matrices of training data as solvers read them: dense, sparse, of features, or rows computed on demand.
+"""Gram matrices of training data for solvers: dense, sparse, of features, or with rows computed on demand.
 
-All of them have `n`, `dtype`, `diagonal()`, `rows(indices)` (dense, a row each) and `dot(A)`, the product of
+All of them have `n`, `dtype`, `diagonal()`, `rows(indices)` (dense, one row per index) and `dot(A)`, the product of
 the whole matrix with A.
 """
 
@@ -18,9 +18,9 @@ from spom.errors import DataError
 # float32 or float64.
 Reals = NDArray[Any]
 
-# Rows of a product that are made at a time: some megabytes.
+# The size of the blocks of rows in a product: some megabytes.
 BLOCK_BYTES = 1 << 25
-# Of a larger matrix a principal submatrix of this size is checked.
+# Of larger matrices, only a principal submatrix of this size is checked.
 EIGENVALUES_OF = 400
 
 
@@ -35,7 +35,7 @@ class Gram:
         raise NotImplementedError  # every form has its own
 
     def rows(self, indices: ArrayLike) -> Reals:
-        """These rows, dense, as (number of rows, n)."""
+        """Return these rows, dense, as (number of rows, n)."""
         raise NotImplementedError  # every form has its own
 
     def dot(self, A: ArrayLike) -> Floats:
@@ -46,7 +46,7 @@ class Gram:
         step = max(1, BLOCK_BYTES // max(1, 8 * self.n))
         for start in range(0, used.size, step):
             some = used[start : start + step]
-            # By symmetry the rows that A has weight on are all that is needed.
+            # By symmetry, only the rows with nonzero entries in A are needed.
             out += self.rows(some).T.astype(np.float64, copy=False) @ a[some]
         return out
 
@@ -67,7 +67,7 @@ class DenseGram(Gram):
         return np.ascontiguousarray(np.diagonal(self.values), dtype=np.float64)
 
     def rows(self, indices: ArrayLike) -> Reals:
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         return self.values[np.asarray(indices, dtype=np.int64)]
 
 
@@ -83,7 +83,7 @@ class SparseGram(Gram):
         return np.asarray(self.matrix.diagonal(), dtype=np.float64)
 
     def rows(self, indices: ArrayLike) -> Reals:
-        """These rows, dense."""
+        """Return these rows, dense."""
         found: Reals = self.matrix[np.asarray(indices, dtype=np.int64)].toarray()
         return found
 
@@ -93,7 +93,7 @@ class SparseGram(Gram):
 
 
 class RowGram(Gram):
-    """Rows are computed from the examples on demand; none is kept."""
+    """Rows are computed from the examples on demand, and not kept."""
 
     def __init__(self, kernel: Any, X: Any, dtype: Any = np.float32) -> None:
         self.kernel, self.X = kernel, X
@@ -105,7 +105,7 @@ class RowGram(Gram):
         return found
 
     def rows(self, indices: ArrayLike) -> Reals:
-        """K(x_i, all x), computed now."""
+        """Compute K(x_i, x) for each index i and all x."""
         found = self.kernel.block(self.X[np.asarray(indices, dtype=np.int64)], self.X)
         dense = found.toarray() if scipy.sparse.issparse(found) else found
         return np.ascontiguousarray(dense, dtype=self.dtype)
@@ -124,7 +124,7 @@ class FeatureGram(Gram):
         return np.asarray(squares.sum(axis=1), dtype=np.float64).reshape(-1)
 
     def rows(self, indices: ArrayLike) -> Reals:
-        """These rows, dense."""
+        """Return these rows, dense."""
         found: Any = self.features[np.asarray(indices, dtype=np.int64)] @ self.features.T
         dense: Reals = found.toarray() if scipy.sparse.issparse(found) else found
         return dense
@@ -135,9 +135,9 @@ class FeatureGram(Gram):
 
 
 def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True, among: int = 1) -> Gram:
-    """Return a `Gram` from a square array, a scipy sparse matrix, or what is one already; `check` looks for mistakes.
+    """Return a `Gram` from a square array, a scipy sparse matrix, or a `Gram`; `check` looks for mistakes.
 
-    It is one `among` so many: the more there are, the smaller the part of each whose eigenvalues are computed.
+    `among` is the number of matrices: the more there are, the smaller the part of each whose eigenvalues are computed.
 
     >>> as_gram([[1.0, 2.0], [2.0, 1.0]])
     Traceback (most recent call last):
@@ -164,7 +164,7 @@ def as_gram(given: Any, name: str = "the Gram matrix", *, check: bool = True, am
 
 
 def eigenvalues_of(among: int) -> int:
-    """Rows of the part whose eigenvalues are computed: 400 for up to eight matrices, then as many as cost the same.
+    """Return the number of rows whose eigenvalues are computed: 400 for up to eight matrices, then for equal cost.
 
     >>> eigenvalues_of(3), eigenvalues_of(1000)
     (400, 80)
@@ -174,10 +174,10 @@ def eigenvalues_of(among: int) -> int:
 
 
 def check_gram(matrix: Any, name: str = "the Gram matrix", size: int = EIGENVALUES_OF) -> None:
-    """Raise a `DataError` if a square matrix is not finite, not symmetric, or surely not positive semidefinite.
+    """Raise a `DataError` if a square matrix is not finite, not symmetric, or certainly not positive semidefinite.
 
-    Entries are compared with the diagonal, and the smallest eigenvalue of a principal submatrix of at most `size`
-    rows with the largest; that finds mistakes, and takes a moment for any size.
+    Entries are compared with the diagonal, and the smallest eigenvalue of a principal submatrix of at most `size` rows
+    with the largest. This finds mistakes quickly for matrices of any size.
     """
     n = matrix.shape[0]
     data = matrix.data if scipy.sparse.issparse(matrix) else matrix

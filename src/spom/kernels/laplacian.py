@@ -22,10 +22,10 @@ from spom.kernels.gram import Reals
     examples=lambda: [Laplacian(1.0), Laplacian([0.5, 2.0, 1.0, 4.0])],
 )
 class Laplacian(Kernel):
-    """K(x, z) = exp(-sum over features j of |x_j - z_j| / width_j), where width is one number or one for each feature.
+    """K(x, z) = exp(-sum over features j of |x_j - z_j| / width_j), where width is one number or one per feature.
 
     Without a width, `fitted` takes the standard deviation of each feature times the number of features that vary, so
-    that units do not matter; a feature that does not vary gets the largest width of the others.
+    units do not matter. A constant feature gets the largest width of the others.
 
     >>> Laplacian(2.0).block([[0.0], [2.0]], [[0.0]]).round(4).ravel()
     array([1.    , 0.3679])

@@ -1,4 +1,4 @@
-"""How much memory Gram matrices may take, and in which form they fit into it."""
+"""The memory that Gram matrices may take, and the form in which they fit into it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from spom.errors import DataError
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-# The cache must hold this share of the rows; below it most are computed again and again.
+# The cache must hold this share of the rows; with less, most rows are recomputed many times.
 LEAST_SHARE = 0.02
 
 
 def parse_memory(memory: str | int | float) -> int:
-    """Bytes: a number of them, or a text such as "2GB" or "512 MiB".
+    """Return a number of bytes, given as a number or as a text such as "2GB" or "512 MiB".
 
     >>> parse_memory("2GB")
     2000000000
@@ -26,7 +26,7 @@ def parse_memory(memory: str | int | float) -> int:
 
 
 def show_bytes(count: float) -> str:
-    """Return a size for people: 1.5 GB."""
+    """Return a size as readable text: 1.5 GB."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -36,7 +36,7 @@ def show_bytes(count: float) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which form the Gram matrices take: "kept", "rows" (computed and cached, `slots` of them) or "features"."""
+    """The form of the Gram matrices: "kept", "rows" (computed on demand, `slots` of them cached) or "features"."""
 
     form: str
     slots: int
@@ -47,7 +47,7 @@ class Plan:
 def plan(
     kernels: list[Any], n: int, *, memory: str | int | float, itemsize: int, reserve: int = 0, at_once: int = 1
 ) -> Plan:
-    """The best form that fits: `reserve` bytes are for others, and `at_once` rows of each kernel are needed together.
+    """Choose the best form that fits: `reserve` bytes have other uses, and `at_once` rows per kernel are held together.
 
     >>> from spom.kernels import Gaussian
     >>> plan([Gaussian(1.0)], 10_000, memory="1GB", itemsize=4).form
@@ -56,7 +56,7 @@ def plan(
     'rows'
     """
     budget = parse_memory(memory)
-    # A sparse kernel has a value and a column index for each entry that is not zero.
+    # A sparse kernel has a value and a column index per nonzero entry.
     share = [1.0 - getattr(k, "zeros", 0.9) if k.sparse else 1.0 for k in kernels]
     whole = int(sum(s * n * n * (itemsize if s == 1.0 else itemsize + 4) for s in share))
     row = n * itemsize
@@ -65,7 +65,7 @@ def plan(
     what = f"{count} Gram {'matrix' if count == 1 else 'matrices'} of {n} rows"
     if whole <= free:
         return Plan("kept", 0, 0, f"{what}: {show_bytes(whole)} of {show_bytes(budget)}, kept in memory")
-    # Rows come in batches, and a batch has some copies on its way.
+    # Rows come in batches, and processing a batch takes some copies.
     slots = (free - min(free // 4, 1000 * row)) // row
     if slots < count * at_once:
         least = reserve + 2 * row * count * at_once
@@ -76,7 +76,7 @@ def plan(
     if slots >= LEAST_SHARE * n * count:
         held = f"a cache of {show_bytes(slots * row)} holds {slots} of {n * count}"
         return Plan("rows", int(slots), 0, f"{what} would take {show_bytes(whole)}: rows are computed, and {held}")
-    # Three arrays of this width are there while features are made.
+    # Three arrays of this width are held while features are computed.
     components = max(1, min(n, 2000, int(free // (3 * row * count))))
     return Plan(
         "features",

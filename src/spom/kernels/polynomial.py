@@ -25,8 +25,8 @@ from spom.kernels.gram import Reals
 class Polynomial(Normalizable):
     """K(x, z) = (scale <x, z> + bias)^degree; with `normalize`, divided by sqrt(K(x, x) K(z, z)).
 
-    Without a scale, `fitted` takes half of one over the mean squared norm of the training examples: with a bias of one
-    half, K(x, x) is then one at a row of this norm.
+    Without a scale, `fitted` takes 1 / (2 mean squared norm of the training examples): with a bias of one half, K(x, x)
+    is then one for a row of this norm.
 
     >>> Polynomial(2, bias=1.0).block([[1.0, 2.0]], [[3.0, 4.0]])
     array([[144.]])
@@ -43,7 +43,7 @@ class Polynomial(Normalizable):
         whole = isinstance(self.degree, (int, np.integer)) and not isinstance(self.degree, bool)
         if not whole or self.degree < 1:
             raise ValueError(f"degree must be a whole number >= 1; it is {self.degree!r}")
-        # A negative one would make odd degrees indefinite.
+        # A negative bias would make odd degrees indefinite.
         check_positive(self.bias, "bias")
         if self.scale is not None:
             check_positive(self.scale, "scale", zero=False)

@@ -1,4 +1,4 @@
-"""A kernel that is a table."""
+"""A kernel given as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spom.kernels.gram import Reals, as_gram
     examples=lambda: [Precomputed(np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]]))],
 )
 class Precomputed(Kernel):
-    """K(i, j) = matrix[i, j], for items that are given by their indices.
+    """K(i, j) = matrix[i, j], for items given by their indices.
 
     >>> Precomputed([[1.0, 0.5], [0.5, 1.0]]).block([1], [0, 1])
     array([[0.5, 1. ]])

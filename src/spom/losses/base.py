@@ -1,4 +1,4 @@
-"""What all losses share: the checks of targets and scores, and the traits that solvers ask for."""
+"""The base classes of losses: checks of targets and scores, and the traits that solvers use."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ NO_REALS: Floats = np.zeros(0)
 class Loss(Parameters):
     """phi(y, a): convex in the score a, and zero or more.
 
-    `value`, `derivative` and `conjugate` are vectorised over examples. Scores of any finite size are
-    fine: a value is +inf only where the true one is larger than the largest float.
+    `value`, `derivative` and `conjugate` are vectorised over examples. Scores may be of any finite size:
+    a value is +inf only if the true value exceeds the largest float.
     """
 
-    # What y is: "sign" (-1 or +1), "real", or "class" (an index, with one score for each class).
+    # The kind of y: "sign" (-1 or +1), "real", or "class" (an index, with one score per class).
     target: ClassVar[str] = "sign"
     # (exponent, constant) with norm(phi'(a) - phi'(b)) <= constant * norm(a - b)^exponent.
     hoelder: Any
-    # A bound on the norm of phi', +inf where there is none.
+    # An upper bound on the norm of phi', +inf if there is none.
     lipschitz: Any
     # phi - c/2 a^2 is convex for this c.
     strong_convexity: ClassVar[float] = 0.0
     # Whether `probability` turns scores into probabilities.
     probabilistic: ClassVar[bool] = False
 
-    # --- what a loss writes ------------------------------------------------------------------------
+    # --- implemented by each loss ------------------------------------------------------------------
 
     def _value(self, y: Any, a: Floats) -> Any:
         raise NotImplementedError  # every loss has its own
@@ -49,7 +49,7 @@ class Loss(Parameters):
         """Return the numbers that the compiled kernels take."""
         return NO_REALS
 
-    # --- what users call ---------------------------------------------------------------------------
+    # --- public methods ----------------------------------------------------------------------------
 
     def value(self, y: ArrayLike, a: ArrayLike) -> Floats:
         """phi(y, a) of each example."""
@@ -70,12 +70,12 @@ class Loss(Parameters):
             return np.asarray(self._conjugate(checked, duals), dtype=np.float64)
 
     def probability(self, a: ArrayLike) -> Floats:
-        """Return the probabilities that the scores stand for, where the loss is a likelihood."""
+        """Return the probabilities that the scores stand for, if the loss is a likelihood."""
         raise AttributeError(f"{type(self).__name__} gives no probabilities; the logistic losses do")
 
 
 class BinaryLoss(Loss):
-    """A loss of one score for each example; y and a have one shape, or one of them is a number."""
+    """A loss of one score per example; y and a have the same shape, or one of them is a number."""
 
     # Scalar kernels of the signature `core.jit.DERIVATIVE`.
     _value_kernel: ClassVar[Any] = None
@@ -116,9 +116,9 @@ class PowerLoss(Loss):
 
 
 class MulticlassLoss(Loss):
-    """A loss of k scores for each example: y holds class indices from 0, a has the shape (n, k).
+    """A loss of k scores per example: y holds class indices from 0, a has the shape (n, k).
 
-    Norms in `hoelder` and `lipschitz` are Euclidean. One example may be given as (y, scores) with y a
+    Norms in `hoelder` and `lipschitz` are Euclidean. A single example may be given as (y, scores) with y a
     number and scores a vector.
     """
 
@@ -127,7 +127,7 @@ class MulticlassLoss(Loss):
     _row_kernel: ClassVar[Any] = None
 
     def compiled(self) -> tuple[Any, Floats]:
-        """(row, reals): row(y, scores, reals, out) fills `out` (which may be `scores`), returns the value."""
+        """Return (row, reals): row(y, scores, reals, out) fills `out` (which may be `scores`), returns the value."""
         return self._row_kernel, self._reals()
 
     def _pair(self, y: ArrayLike, a: ArrayLike, name: str) -> tuple[NDArray[np.int64], Floats]:

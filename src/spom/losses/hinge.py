@@ -20,7 +20,7 @@ def hinge_value(y: float, a: float, reals: Floats) -> float:
 
 @kernel(DERIVATIVE)
 def hinge_derivative(y: float, a: float, reals: Floats) -> float:
-    """The left derivative: at the kink it is -1 for y = 1 and 0 for y = -1."""
+    """Return the left derivative: at the kink it is -1 for y = 1 and 0 for y = -1."""
     m = y * a
     return -y if m < 1.0 or (m == 1.0 and y > 0.0) else 0.0
 

@@ -15,7 +15,7 @@ from spom.losses.base import MulticlassLoss, simplex_or_none
 
 @kernel(DERIVATIVE_ROW)
 def multiclass_hinge_row(y: int, scores: Floats, reals: Floats, out: Floats) -> float:
-    """The value; `out` becomes e_j - e_y for the class j that violates the margin most, or 0."""
+    """Return the value, and set `out` to e_j - e_y for the class j that violates the margin most, or to 0."""
     worst, at, gold = 0.0, y, scores[y]
     for j in range(scores.size):
         violation = (scores[j] - gold) + 1.0
@@ -37,8 +37,8 @@ def multiclass_hinge_row(y: int, scores: Floats, reals: Floats, out: Floats) -> 
 class MulticlassHinge(MulticlassLoss):
     r"""max(0, max over j != y of 1 + a_j - a_y), with y a class index and a the k scores.
 
-    Hoelder (0, sqrt 2), Lipschitz sqrt 2. The derivative is e_j - e_y for the class that violates the
-    margin most: the first of several, and none where no class goes beyond the margin. The conjugate is
+    Hoelder (0, sqrt 2), Lipschitz sqrt 2. The derivative is e_j - e_y for the class j that violates the
+    margin most; ties go to the first class, and it is 0 if no class violates the margin. The conjugate is
     (v_y - 1) at v = u + e_y in the simplex.
 
     >>> MulticlassHinge().value([0, 2], [[3.0, 1.0, 0.0], [0.5, 0.0, 0.0]])

@@ -16,7 +16,7 @@ from spom.losses.base import MulticlassLoss, _reals_of, simplex_or_none
 
 @kernel(DERIVATIVE_ROW)
 def multiclass_logistic_row(y: int, scores: Floats, reals: Floats, out: Floats) -> float:
-    """The value; `out` becomes the probabilities less one at y."""
+    """Return the value, and set `out` to the probabilities minus one at y."""
     k, top, gold = scores.size, scores[0], scores[y]
     for j in range(1, k):
         top = max(top, scores[j])
@@ -26,7 +26,7 @@ def multiclass_logistic_row(y: int, scores: Floats, reals: Floats, out: Floats) 
         total += out[j]
     for j in range(k):
         out[j] /= total
-    # One less the others is exact where the gold class has nearly all.
+    # Minus the sum of the others is exact when the probability of the gold class is nearly one.
     rest = 0.0
     for j in range(k):
         if j != y:
@@ -37,7 +37,7 @@ def multiclass_logistic_row(y: int, scores: Floats, reals: Floats, out: Floats) 
 
 @kernel("void(float64[:, ::1], float64[::1], float64[:, ::1])")
 def below_top(a: Floats, top: Floats, out: Floats) -> None:
-    """top_i = max_j a_ij and out = a - top, row by row: numpy is slow along short rows."""
+    """top_i = max_j a_ij and out = a - top, row by row: numpy is slow on short rows."""
     for i in range(a.shape[0]):
         most = a[i, 0]
         for j in range(1, a.shape[1]):
@@ -49,7 +49,7 @@ def below_top(a: Floats, top: Floats, out: Floats) -> None:
 
 @kernel("void(float64[:, ::1], float64[::1])")
 def row_totals(a: Floats, out: Floats) -> None:
-    """The sum of each row."""
+    """Write the sum of each row to `out`."""
     for i in range(a.shape[0]):
         total = 0.0
         for j in range(a.shape[1]):
@@ -70,7 +70,7 @@ def to_shares(a: Floats) -> None:
 
 @kernel("void(int64[::1], float64[:, ::1])")
 def less_gold(y: Ints, p: Floats) -> None:
-    """Subtract 1 from the entry y of each row of shares: minus the others is exact where it has nearly all."""
+    """Subtract 1 from entry y of each row of shares, as minus the sum of the others: exact if it is nearly 1."""
     for i in range(p.shape[0]):
         rest = 0.0
         for j in range(p.shape[1]):
@@ -112,7 +112,7 @@ class MulticlassLogistic(MulticlassLoss):
             return self._probability(scores)
 
     def _odds(self, a: Floats) -> tuple[Floats, Floats]:
-        """(top, exp(a - top)), with the scores of each example as a row and top the largest of them."""
+        """Return (top, exp(a - top)), with the scores of each example as a row and top its largest score."""
         rows = np.ascontiguousarray(a).reshape(-1, a.shape[-1])
         top, e = np.empty(rows.shape[0]), np.empty(rows.shape)
         below_top(rows, top, e)

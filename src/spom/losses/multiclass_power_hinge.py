@@ -1,4 +1,4 @@
-"""The power hinge of several classes: one class against the rest, for each of them."""
+"""The power hinge of several classes: each class against the rest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spom.losses.power_hinge import PowerHinge
 
 @kernel(DERIVATIVE_ROW)
 def multiclass_power_hinge_row(y: int, scores: Floats, reals: Floats, out: Floats) -> float:
-    """The value; `out` becomes the derivative in each score. q = reals[0]."""
+    """Return the value, and set `out` to the derivative in each score. q = reals[0]."""
     q, total = reals[0], 0.0
     if q == 2.0:
-        # Written out without powers and branches: several times faster, and the same numbers.
+        # Without powers and branches: several times faster, with the same results.
         for j in range(scores.size):
             sign = 1.0 if j == y else -1.0
             z = max(0.0, 1.0 - sign * scores[j])
@@ -47,7 +47,7 @@ def multiclass_power_hinge_row(y: int, scores: Floats, reals: Floats, out: Float
 class MulticlassPowerHinge(PowerLoss, MulticlassLoss):
     r"""sum over classes j of max(0, 1 - s_j a_j)^q, s_j = +1 for j = y and -1 for the others; 1 <= q <= 2.
 
-    One class against the rest, for all classes in one objective, so that a penalty can tie their weights.
+    Each class against the rest, for all classes in one objective, so that a penalty can couple their weights.
     Hoelder (q - 1, q k^(1 - q/2)) for k classes; Lipschitz only for q = 1, with sqrt(k). `classes` is k, which
     these constants need; without it they are infinite, except for the Hoelder constant 2 of q = 2.
 

@@ -25,7 +25,7 @@ def power_absolute_derivative(y: float, a: float, reals: Floats) -> float:
     if r == 0.0:
         return -1.0 if q == 1.0 else 0.0
     size = abs(r)
-    # a - y may overflow where its power does not.
+    # a - y may overflow although its power does not.
     power = size ** (q - 1.0) if size < np.inf else 2.0 ** (q - 1.0) * abs(0.5 * a - 0.5 * y) ** (q - 1.0)
     return float(q * power if r > 0.0 else -q * power)
 

@@ -14,7 +14,7 @@ from spom.losses.base import BinaryLoss
 
 @kernel(DERIVATIVE)
 def squared_value(y: float, a: float, reals: Floats) -> float:
-    """1/2 (y - a)^2; halved before it is squared, which overflows later."""
+    """1/2 (y - a)^2; one factor is halved before the product, which then overflows later."""
     r = a - y
     return (0.5 * r) * r
 

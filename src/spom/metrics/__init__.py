@@ -1,1 +1,1 @@
-"""Measures: phrases and attachment."""
+"""Measures: phrases, attachment, confusion, and those of the CoNLL 2018 shared task."""

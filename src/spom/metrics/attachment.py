@@ -24,9 +24,9 @@ class Attachment:
 def attachment(gold: Treebank, found: Treebank, punctuation: bool = True, subtypes: bool = False) -> Attachment:
     """UAS = words with the gold head / words; LAS = words with the gold head and relation / words.
 
-    As in the evaluation of the CoNLL 2018 shared task with gold tokens, every word counts, punctuation too, and two
-    relations are the same when they agree before the first colon (`nsubj:pass` is `nsubj`). With `subtypes` they
-    must agree wholly. Without `punctuation`, words whose gold UPOS is PUNCT are left out.
+    As in the evaluation of the CoNLL 2018 shared task with gold tokens, every word counts, including punctuation, and
+    two relations are equal if they agree before the first colon (`nsubj:pass` is `nsubj`). With `subtypes` they
+    must agree completely. Without `punctuation`, words whose gold UPOS is PUNCT are ignored.
 
     >>> words = [{"form": "Dogs", "upos": "NOUN", "head": 2, "deprel": "nsubj"},
     ...          {"form": "bark", "upos": "VERB", "head": 0, "deprel": "root"}]

@@ -1,4 +1,4 @@
-"""How often each label was predicted as each other one."""
+"""Confusion counts: how often each label was predicted as each other one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spom.errors import DataError
 
 
 def confusion_counts(gold: Any, predicted: Any) -> tuple[list[Any], Ints]:
-    """(the labels, sorted; how often each gold label, a row, was predicted as each, a column).
+    """Return (the sorted labels, counts of gold labels as rows against predicted labels as columns).
 
-    Labels are those of rows, or sequences of them, or the last column of `Columns`.
+    Labels are given per row, as sequences of labels, or as the last column of `Columns`.
 
     >>> confusion_counts([["a", "b"], ["b"]], [["a", "a"], ["b"]])
     (['a', 'b'], array([[1, 0],

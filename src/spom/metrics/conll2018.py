@@ -39,7 +39,7 @@ class Measures:
         return self.scores[name].f1
 
     def flat(self) -> dict[str, float]:
-        """F1 by name, as fractions."""
+        """Return F1 by name, as fractions."""
         return {name: score.f1 for name, score in self.scores.items()}
 
     def __str__(self) -> str:
@@ -52,9 +52,9 @@ class Measures:
 def conll2018(gold: Treebank, system: Treebank) -> Measures:
     """F1 = 2 correct / (gold + system) of tokens, sentences, words, tags, lemmas and arcs, words aligned by characters.
 
-    The two may differ in where tokens and sentences end, but must be of the same text, blanks apart. Words of multiword
-    tokens are aligned by a longest common subsequence of their forms; relations agree when they agree before the first
-    colon; of features only the universal ones count; a gold lemma `_` is right with any lemma.
+    The two may differ in the ends of tokens and sentences, but must have the same text, except for blanks. Words of
+    multiword tokens are aligned by a longest common subsequence of their forms; relations are equal if they agree
+    before the first colon; only universal features count; a gold lemma `_` matches any lemma.
 
     >>> words = [{"form": "Dogs", "upos": "NOUN", "head": 2, "deprel": "nsubj"},
     ...          {"form": "bark", "upos": "VERB", "head": 0, "deprel": "root"}]
@@ -70,12 +70,12 @@ def conll2018(gold: Treebank, system: Treebank) -> Measures:
     return Measures({**_span_scores(ours, theirs), **_word_scores(ours, theirs, pairs)})
 
 
-# --- what is compared -------------------------------------------------------------------------------------------
+# --- the data to compare ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Text:
-    """A treebank as the measures see it: spans of characters, blanks left out, and columns of words as objects."""
+    """A treebank prepared for the measures: spans of characters without blanks, and columns of words as objects."""
 
     characters: str
     tokens: list[tuple[int, int]]
@@ -88,7 +88,7 @@ class _Text:
 
     @classmethod
     def of(cls, bank: Treebank) -> _Text:
-        """The text of a treebank whose sentences are trees."""
+        """Prepare a treebank whose sentences are trees."""
         surface = Surface.of(bank)
         pieces, tokens, at = [], [], 0
         for form in surface.forms:
@@ -98,7 +98,7 @@ class _Text:
             at += len(piece)
         counts = np.diff(surface.words).tolist()
         spans = [span for span, count in zip(tokens, counts, strict=True) for _ in range(count)]
-        # A multiword token of one word has a line of its own too, but is compared as any token is.
+        # A multiword token of one word has its own line too, but is compared like any other token.
         multiword = [count > 1 for count in counts for _ in range(count)]
         bounds = surface.offsets.tolist()
         sentences = [(tokens[a][0], tokens[b - 1][1]) for a, b in pairwise(bounds) if b > a]
@@ -126,7 +126,7 @@ def _column(bank: Treebank, name: str, change: Callable[[str], str]) -> NDArray[
 
 
 def _lower_forms(bank: Treebank, multiword: list[bool]) -> list[str]:
-    """Forms in lower case, without blanks but for words of multiword tokens, as the official scorer has them."""
+    """Return forms in lower case, without blanks except in words of multiword tokens, as in the official scorer."""
     codes, strings = bank.columns.distinct("form")
     whole = [text.lower() for text in strings.tolist()]
     lower = [_without_blanks(text) for text in whole]
@@ -134,7 +134,7 @@ def _lower_forms(bank: Treebank, multiword: list[bool]) -> list[str]:
 
 
 def _parents(bank: Treebank) -> Ints:
-    """The head of each word as an index of words, -1 for the root."""
+    """Return the head of each word as an index of words, -1 for the root."""
     if (bank.heads < 0).any():
         bank.check_trees()
     first = np.repeat(bank.offsets[:-1], np.diff(bank.offsets))
@@ -151,11 +151,11 @@ def _check_same(gold: _Text, system: _Text) -> None:
         )
 
 
-# --- which words belong together --------------------------------------------------------------------------------
+# --- alignment of words -----------------------------------------------------------------------------------------
 
 
 def _aligned(gold: _Text, system: _Text) -> list[tuple[int, int]]:
-    """Pairs of words: by their spans, and within the spans of multiword tokens by their forms."""
+    """Return pairs of aligned words: by their spans, and within the spans of multiword tokens by their forms."""
     pairs: list[tuple[int, int]] = []
     g = s = 0
     while g < len(gold.spans) and s < len(system.spans):
@@ -174,7 +174,7 @@ def _aligned(gold: _Text, system: _Text) -> list[tuple[int, int]]:
 
 
 def _span_of_both(gold: _Text, system: _Text, g: int, s: int) -> tuple[int, int, int, int]:
-    """(first gold word, first system word, the ends of both) of the smallest span that no multiword token crosses."""
+    """Return (first gold word, first system word, both ends) of the smallest span that no multiword token crosses."""
     if gold.multiword[g]:
         end = gold.spans[g][1]
         s += not system.multiword[s] and system.spans[s][0] < gold.spans[g][0]
@@ -196,7 +196,7 @@ def _span_of_both(gold: _Text, system: _Text, g: int, s: int) -> tuple[int, int,
 
 
 def _common(a: list[str], b: list[str], rows: tuple[int, int], columns: tuple[int, int]) -> list[tuple[int, int]]:
-    """A longest common subsequence of a[rows] and b[columns]: a pair that matches is taken as soon as it is met."""
+    """Return a longest common subsequence of a[rows] and b[columns], taking each matching pair when it is met."""
     n, m = rows[1] - rows[0], columns[1] - columns[0]
     best = np.zeros((n + 1, m + 1), dtype=np.int64)
     for i in range(n - 1, -1, -1):
@@ -229,7 +229,7 @@ def _span_scores(gold: _Text, system: _Text) -> dict[str, Counts]:
 def _word_scores(gold: _Text, system: _Text, pairs: Ints) -> dict[str, Counts]:
     g, s = pairs[:, 0], pairs[:, 1]
     sizes = len(gold.spans), len(system.spans)
-    # The gold word of each word of the system; one that has none is like no gold word and not like the root (-1).
+    # The gold word of each system word; an unaligned word (-2) equals neither a gold word nor the root (-1).
     place = np.full(sizes[1] + 1, -2, dtype=np.int64)
     place[s], place[-1] = g, -1
     same = {name: gold.columns[name][g] == system.columns[name][s] for name in (*_CHANGES, "deprel")}
@@ -261,7 +261,7 @@ def _word_scores(gold: _Text, system: _Text, pairs: Ints) -> dict[str, Counts]:
 
 
 def _function_words(text: _Text, place: Ints | None) -> dict[int, list[tuple[Any, ...]]]:
-    """The function words of each word, in their order: (gold word, relation, UPOS, features)."""
+    """Return the function words of each word, in order, as (gold word, relation, UPOS, features)."""
     found: dict[int, list[tuple[Any, ...]]] = {}
     columns = text.columns
     for w, relation in enumerate(columns["deprel"].tolist()):

@@ -1,4 +1,4 @@
-"""Precision and recall of phrases that labels such as B-NP, I-NP, O write down, counted as conlleval counts."""
+"""Precision and recall of phrases that labels such as B-NP, I-NP, O encode, counted as in conlleval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHER = 5
 
 @dataclass(frozen=True)
 class Counts:
-    """How many phrases (or words, arcs, ...) there are, how many were found, and how many of these are right."""
+    """The numbers of gold phrases (or words, arcs, ...), of found ones, and of correct ones among those."""
 
     gold: int
     found: int
@@ -28,12 +28,12 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """correct / found, 0 where none was found."""
+        """correct / found, 0 if none was found."""
         return self.correct / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """correct / gold, 0 where there is none."""
+        """correct / gold, 0 if there is none."""
         return self.correct / self.gold if self.gold else 0.0
 
     @property
@@ -66,11 +66,11 @@ def _percent(counts: Counts) -> str:
 
 
 def phrase_scores(gold: Sequence[Iterable[str]], found: Sequence[Iterable[str]]) -> PhraseScores:
-    """The scores of label sequences against the right ones.
+    """Score label sequences against the right ones.
 
     A label is a prefix and a type (B-NP), or O. A phrase begins at B and S, at I and E after O, E or S, and wherever
     the type changes; it ends before the next begins, before O, and after E and S. L is read as E, U and W as S, M as I.
-    Sentences that differ in length are a `DataError`.
+    Sentences of different lengths raise a `DataError`.
 
     >>> scores = phrase_scores([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "B-VP", "I-VP"]])
     >>> scores.gold, scores.found, scores.correct, scores.accuracy
@@ -99,7 +99,7 @@ def phrase_scores(gold: Sequence[Iterable[str]], found: Sequence[Iterable[str]])
 
 
 def score_codes(gold: NDArray[Any], found: NDArray[Any], offsets: Ints, labels: Sequence[str]) -> PhraseScores:
-    """The same for labels as indices into `labels`, sentence i at offsets[i] to offsets[i + 1] - 1."""
+    """Score labels given as indices into `labels`, with sentence i at offsets[i] to offsets[i + 1] - 1."""
     prefix, kind, names = _split(labels)
     counts = np.zeros((3, len(names)), dtype=np.int64)
     gold, found = (np.ascontiguousarray(part, dtype=np.int64) for part in (gold, found))
@@ -111,7 +111,7 @@ def score_codes(gold: NDArray[Any], found: NDArray[Any], offsets: Ints, labels: 
 
 
 def counts_by_sentence(gold: Ints, found: Ints, offsets: Ints, labels: Sequence[str]) -> Ints:
-    """Phrases that are wanted, found and right, a row for each sentence.
+    """Count gold, found and correct phrases, in one row per sentence.
 
     >>> counts_by_sentence(np.array([0, 1, 0]), np.array([0, 1, 1]), np.array([0, 2, 3]), ["O", "B-NP"])
     array([[1, 1, 1],
@@ -127,7 +127,7 @@ def counts_by_sentence(gold: Ints, found: Ints, offsets: Ints, labels: Sequence[
 
 
 def phrases(labels: Sequence[str]) -> list[tuple[int, int, str]]:
-    """The phrases of one sentence as (first token, token after the last, type).
+    """Return the phrases of one sentence as (first token, token after the last, type).
 
     >>> phrases(["B-NP", "I-NP", "O", "I-VP", "I-PP"])
     [(0, 2, 'NP'), (3, 4, 'VP'), (4, 5, 'PP')]
@@ -147,10 +147,10 @@ def phrases(labels: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def has_phrases(labels: Iterable[str]) -> bool:
-    """Whether labels write phrases down: all are O or have a prefix B, I, E, S, and not all are O.
+    """Tell whether labels encode phrases: all are O or have a prefix B, I, E, S, and not all are O.
 
-    The prefixes L, U, M and W of other schemes count beside B, and where labels have types, as in B-NP; M without types
-    counts beside B and E.
+    The prefixes L, U, M and W of other schemes count if B occurs and labels have types, as in B-NP. M without types
+    counts if B and E occur.
 
     >>> has_phrases(["O", "B-NP", "L-NP", "U-NP"]), has_phrases(["B", "M", "E", "S"]), has_phrases(["M", "W"])
     (True, True, False)
@@ -165,7 +165,7 @@ def has_phrases(labels: Iterable[str]) -> bool:
 
 
 def _split(labels: Sequence[str]) -> tuple[Ints, Ints, list[str]]:
-    """(the prefix of each label, its type as an index, the types); type 0 is the empty one, that of O."""
+    """Return (the prefix of each label, its type as an index, the types); type 0 is the empty one, that of O."""
     names, prefix, kind = {"": 0}, [], []
     for label in labels:
         first, _, rest = str(label).partition("-")
@@ -176,7 +176,7 @@ def _split(labels: Sequence[str]) -> tuple[Ints, Ints, list[str]]:
 
 @kernel("boolean(int64, int64, int64, int64)")
 def ends(before: int, kind_before: int, now: int, kind: int) -> bool:
-    """Whether a phrase that holds the token before ends between it and this one."""
+    """Tell whether a phrase that holds the previous token ends between it and this one."""
     if before == 0:
         return False
     return before in (3, 4) or now in (0, 1, 4) or kind_before != kind
@@ -184,7 +184,7 @@ def ends(before: int, kind_before: int, now: int, kind: int) -> bool:
 
 @kernel("boolean(int64, int64, int64, int64)")
 def starts(before: int, kind_before: int, now: int, kind: int) -> bool:
-    """Whether a phrase starts at this token."""
+    """Tell whether a phrase starts at this token."""
     if now in (1, 4):
         return True
     if now == 0:
@@ -194,10 +194,10 @@ def starts(before: int, kind_before: int, now: int, kind: int) -> bool:
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1])")
 def count_phrases(gold: Ints, found: Ints, offsets: Ints, prefix: Ints, kind: Ints, counts: Ints) -> int:
-    """Count phrases by type into `counts` (gold, found, correct); how many labels are right."""
+    """Count phrases by type into `counts` (gold, found, correct), and return how many labels are right."""
     right = 0
     for i in range(offsets.size - 1):
-        # The phrases in which the last token is: do they begin together, with one type?
+        # Whether the gold and found phrases of the last token began together, with the same type.
         together = False
         a, b, c, d = 0, 0, 0, 0
         for t in range(offsets[i], offsets[i + 1] + 1):

@@ -1,4 +1,4 @@
-"""What all mirror maps share: the checks of input and the composite step, written once."""
+"""The base class of mirror maps: the checks of input and the composite step."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spom.core.arrays import Floats, as_finite, check_finite, check_positive, ou
 from spom.core.registry import Parameters
 from spom.errors import Unsupported
 
-# One agreement for both directions of every map: (x, reals, out) -> None; `out` may be `x`.
+# The signature of both directions of every map: (x, reals, out) -> None; `out` may be `x`.
 MAP = "void(float64[::1], float64[::1], float64[::1])"
 
 
 class MirrorMap(Parameters):
-    """Psi, strongly convex and differentiable; `to_dual` is its gradient, `to_primal` the inverse of that.
+    """Psi, strongly convex and differentiable; `to_dual` is its gradient, `to_primal` the inverse of the gradient.
 
-    A matrix is the vector of its entries. The default is 1-strong convexity in the Euclidean norm.
+    A matrix is treated as the vector of its entries. The default is 1-strong convexity in the Euclidean norm.
     """
 
     # The penalties for which `prox` has a closed form, in words.
@@ -26,7 +26,7 @@ class MirrorMap(Parameters):
     _dual_kernel: ClassVar[Any] = None
     _primal_kernel: ClassVar[Any] = None
 
-    # --- what a map writes -------------------------------------------------------------------------
+    # --- implemented by each map -------------------------------------------------------------------
 
     def _value(self, w: Floats) -> float:
         raise NotImplementedError  # every map has its own
@@ -53,7 +53,7 @@ class MirrorMap(Parameters):
         """Return the sigma in divergence(w, u) >= sigma/2 norm(w - u)^2."""
         return 1.0
 
-    # --- what users call ---------------------------------------------------------------------------
+    # --- public methods ----------------------------------------------------------------------------
 
     def value(self, w: ArrayLike) -> float:
         """Psi(w)."""
@@ -111,7 +111,7 @@ class MirrorMap(Parameters):
 
 
 def euclidean_norm(w: Floats) -> float:
-    """norm2(w), also where the squares would overflow."""
+    """norm2(w), also if the squares would overflow."""
     largest = float(np.abs(w).max(initial=0.0))
     if largest == 0.0:
         return 0.0

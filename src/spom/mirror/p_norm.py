@@ -1,4 +1,4 @@
-"""The p-norm mirror maps, which make the cost of many irrelevant features logarithmic."""
+"""The p-norm mirror maps, for which the cost of irrelevant features is logarithmic in their number."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spom.mirror.base import MAP, MirrorMap
 
 @kernel("void(float64[::1], float64, float64[::1])")
 def p_norm_gradient(x: Floats, p: float, out: Floats) -> None:
-    """The gradient of 1/2 norm_p^2: sign(x) abs(x)^(p-1) norm_p(x)^(2-p).
+    """Compute the gradient of 1/2 norm_p^2: sign(x) abs(x)^(p-1) norm_p(x)^(2-p).
 
-    With m the largest entry and r = abs(x)/m this is m sign(x) r^(p-1) (sum r^p)^((2-p)/p), in which no
+    With m the largest absolute entry and r = abs(x)/m this is m sign(x) r^(p-1) (sum r^p)^((2-p)/p), in which no
     power can overflow.
     """
     m = 0.0
@@ -31,7 +31,7 @@ def p_norm_gradient(x: Floats, p: float, out: Floats) -> None:
     total = 0.0
     for i in range(x.size):
         total += (abs(x[i]) / m) ** p
-    # The power of the sum stays apart from m: their product could leave the range of floats alone.
+    # Do not multiply the power of the sum by m first: their product alone could be out of the range of floats.
     scale = total ** ((2.0 - p) / p)
     for i in range(x.size):
         size = ((abs(x[i]) / m) ** (p - 1.0) * scale) * m
@@ -40,13 +40,13 @@ def p_norm_gradient(x: Floats, p: float, out: Floats) -> None:
 
 @kernel(MAP)
 def p_norm_dual(x: Floats, reals: Floats, out: Floats) -> None:
-    """The gradient, p = reals[0]."""
+    """Compute the gradient for p = reals[0]."""
     p_norm_gradient(x, reals[0], out)
 
 
 @kernel(MAP)
 def p_norm_primal(x: Floats, reals: Floats, out: Floats) -> None:
-    """The inverse of the gradient is the gradient with q = p / (p - 1)."""
+    """Compute the inverse of the gradient, which is the gradient with q = p / (p - 1)."""
     p_norm_gradient(x, reals[0] / (reals[0] - 1.0), out)
 
 
@@ -61,11 +61,11 @@ class PNorm(MirrorMap):
     r"""Psi(w) = 1/2 norm_p(w)^2, with 1 < p <= 2.
 
     (p - 1)-strongly convex in the p-norm; gradients are measured in the q-norm, q = p / (p - 1).
-    `p="auto"` is 1 + 1 / log(d), d the number of coordinates, and at most 2: with it the bounds of mirror
-    descent grow with log(d) where those of gradient descent grow with d, when the solution is sparse.
+    `p="auto"` is 1 + 1 / log(d), d the number of coordinates, and at most 2: for a sparse solution, the
+    bounds of mirror descent then grow with log(d), and those of gradient descent with d.
 
     With `L1` the composite step is a soft threshold in the dual (SMIDAS), and with a `Box` whose limits
-    are zero or infinite a projection there. For p = 2 the map is `Euclidean` and takes every penalty.
+    are zero or infinite a projection in the dual. For p = 2 the map is `Euclidean` and takes every penalty.
 
     >>> from spom.penalties import L1
     >>> PNorm(1.5).to_dual([3.0, 4.0]).round(6)
@@ -120,7 +120,7 @@ class PNorm(MirrorMap):
         return float(0.5 * n * n)
 
     def _divergence(self, w: Floats, u: Floats) -> float:
-        # D(c w, c u) = c^2 D(w, u): at scale one nothing overflows but the result.
+        # D(c w, c u) = c^2 D(w, u): at scale one only the result can overflow.
         c = max(float(np.abs(w).max(initial=0.0)), float(np.abs(u).max(initial=0.0)))
         if c == 0.0:
             return 0.0
@@ -137,7 +137,7 @@ class PNorm(MirrorMap):
         if self.exponent(dual.size) == 2.0:
             found: Floats = penalty.prox(dual, step)
             return found
-        # Psi's derivative has the sign of w and is 0 where w is, so that for these the threshold or the
+        # Psi's derivative has the sign of w and is 0 where w is 0, so for these penalties the threshold or the
         # clipping may be done in the dual.
         if type(penalty).__name__ in ("Zero", "L1") or _is_orthant(penalty):
             return self.to_primal(penalty.prox(dual, step))
@@ -145,7 +145,7 @@ class PNorm(MirrorMap):
 
 
 def _is_orthant(penalty: Any) -> bool:
-    """Return whether this is a box each of whose limits is 0 or infinite, so that it holds by sign alone."""
+    """Tell whether this is a box with limits that are all 0 or infinite, so that it depends on signs alone."""
     if type(penalty).__name__ != "Box":
         return False
     limits = np.concatenate([np.ravel(penalty.lower), np.ravel(penalty.upper)]).astype(np.float64)

@@ -23,7 +23,7 @@ def bregman_dual(x: Floats, reals: Floats, out: Floats) -> None:
 
 @kernel(MAP)
 def bregman_primal(x: Floats, reals: Floats, out: Floats) -> None:
-    """The inverse: x eps / (strength + eps) near zero, else shrunk by strength."""
+    """Compute the inverse: x eps / (strength + eps) near zero, else x shrunk by strength."""
     strength, eps = reals[0], reals[1]
     limit = strength + eps
     inner = eps / limit
@@ -46,7 +46,7 @@ class SmoothedBregman(MirrorMap):
 
     1-strongly convex in the Euclidean norm. Mirror descent with it, a squared loss and no penalty is the
     online smoothed linearised Bregman iteration. The map shrinks small weights by eps / (strength + eps)
-    but puts none to exactly zero; a penalty in the composite step does, and every separable one has a
+    but sets none to exactly zero; a penalty in the composite step does, and every separable one has a
     closed form.
 
     >>> psi = SmoothedBregman(strength=1.0, eps=0.1)
@@ -84,10 +84,10 @@ class SmoothedBregman(MirrorMap):
         return float(self.strength * self._huber_divergence(w, u).sum() + 0.5 * np.vdot(w - u, w - u))
 
     def _huber_divergence(self, w: Floats, u: Floats) -> Floats:
-        """F(w) - F(u) - (w - u) F'(u), case by case, so that nothing cancels."""
+        """F(w) - F(u) - (w - u) F'(u), case by case, to avoid cancellation."""
         eps = self.eps
         w_in, u_in = np.abs(w) <= eps, np.abs(u) <= eps
-        # Turned so that the point outside is positive: u, or else w.
+        # Change signs so that the point outside is positive: u, or else w.
         turn = np.sign(np.where(u_in, w, u))
         x, z = turn * w, turn * u
         near = np.clip(z, -eps, eps)
@@ -103,8 +103,8 @@ class SmoothedBregman(MirrorMap):
         if not (penalty.separable and penalty.convex) or not getattr(penalty, "exact", True):
             raise self._unsupported(penalty)
         # Where abs(w) > eps, Psi' = w + strength sign(w), and the solution is the penalty's prox of the dual
-        # shrunk by strength; where abs(w) <= eps, Psi' = w (1 + strength / eps), and it is a scaled prox. The
-        # minimiser is unique, so of the three candidates it is the one in its own region.
+        # shrunk by strength. Where abs(w) <= eps, Psi' = w (1 + strength / eps), and it is a scaled prox. The
+        # minimiser is unique, so it is the one of the three candidates that lies in its own region.
         inner = self.eps / (self.strength + self.eps)
         result: Floats = penalty.prox(dual * inner, step * inner)
         above = penalty.prox(dual - self.strength, step)

@@ -1,20 +1,20 @@
-"""Estimators to files and back: `save_model` and `load_model`.
+"""Saving and loading of estimators: `save_model` and `load_model`.
 
-An estimator takes part by two methods: `model_state()` gives (state, arrays), a dict of numbers, text, operators and
-arrays of any kind, and the large numeric arrays by name; `from_model_state(state, arrays)`, a class method, makes the
-estimator again. The state that it gets is the one it gave, with the constructor's arguments under "params".
+An estimator supports this with two methods. `model_state()` returns (state, arrays): a dict of numbers, text, operators
+and arrays of any kind, and the large numeric arrays by name. `from_model_state(state, arrays)`, a class method,
+recreates the estimator from the same state, with the constructor's arguments under "params".
 
 Parameters and state are JSON and arrays: numbers, text, operators by their registered names, arrays by name.
 
     penalty, loss, map, kernel  {"kind": "penalty", "name": "l1", "params": {...}}
     step rule                   {"kind": "step", "name": "InverseSqrt", "params": {...}}
     array                       {"array": "a0"}            in the file under that name
-    array of text               {"text": ["a0", "a1"]}     bytes of UTF-8, and where each ends
-    list of arrays              {"split": ["a0", "a1"]}    all of them, and where each ends
+    array of text               {"text": ["a0", "a1"]}     bytes of UTF-8, and the end of each
+    list of arrays              {"split": ["a0", "a1"]}    all of them, and the end of each
     tuple, inf, nan             {"tuple": [...]}, {"float": "inf"}
 
-Nothing in a file is ever called or imported by a name of its own: an operator is looked up in the registry, and what
-is not there is refused.
+No name in a file is ever imported or called directly: operators are looked up in the registry, and names that are not
+registered are refused.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from spom.core.arrays import Array, offsets_of
 from spom.core.container import check_offsets, read_file, write_file
 from spom.errors import ModelFileError, SpomError, Unsupported
 
-# Parameters that belong to a run and not to a model: they are not written, and come back as their defaults.
+# Parameters of a run and not of a model: they are not written, and are loaded as their defaults.
 NOT_KEPT = ("callbacks", "engine", "verbose")
-# What Python code raises that trusts the contents of a damaged file.
+# Exceptions of Python code that trusts the contents of a damaged file.
 DAMAGE = (
     *(KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError),
     *(AssertionError, UnicodeError, SpomError),
 )
-# Threads that a file may ask for: more than any machine has.
+# The maximum number of threads that a file may ask for: more than any machine has.
 MOST_JOBS = 1 << 16
-# The names of our own files are kept apart from those of an estimator.
+# The prefix of the names of our own arrays, to separate them from those of an estimator.
 _PREFIX = "value."
 
 
 def save_model(estimator: Any, path: str | Path, training: dict[str, Any] | None = None) -> None:
-    """Write a fitted estimator to one file; `training` is a JSON-able summary that `read_header` gives back.
+    """Write a fitted estimator to one file; `training` is a JSON-able summary that `read_header` returns.
 
     >>> import pathlib, tempfile
     >>> from sklearn.datasets import load_iris
@@ -75,20 +75,20 @@ def save_model(estimator: Any, path: str | Path, training: dict[str, Any] | None
 
 
 def _kept(name: str, value: Any) -> Any:
-    """A generator is used up by the run that it seeded; what is learnt does not need it."""
+    """Replace a random generator by None, as the fitted model does not need it, and templates by their text."""
     if name == "templates" and hasattr(value, "templates"):
-        # The learnt features are in the file themselves; the parameter comes back as the text of the templates.
+        # The learnt features are in the file; the parameter is restored as the text of the templates.
         return [template.text for template in value.templates]
     drawn = isinstance(value, (np.random.RandomState, np.random.Generator))
     return None if name == "random_state" and drawn else value
 
 
 def load_model(path: str | Path, verify: bool | None = None) -> Any:
-    """The estimator in a model file, ready to predict. Nothing in the file is run.
+    """Load the estimator in a model file, ready to predict. No code in the file is run.
 
-    The arrays are mapped into memory, so that a large model is there at once. The header is always checked against
-    its sha256, and so are the arrays of a model up to 64 MB; `verify=True` checks all arrays of a larger one, which
-    reads it to the end, and `verify=False` none.
+    The arrays are mapped into memory, so a large model loads at once. The header is always checked against its sha256,
+    and so are the arrays of a model up to 64 MB; `verify=True` checks all arrays of a larger one, which reads it to
+    the end, and `verify=False` checks none.
     """
     header, arrays = read_file(path, verify)
     cls = _estimator(header.estimator, str(path))
@@ -108,7 +108,7 @@ def load_model(path: str | Path, verify: bool | None = None) -> Any:
 
 
 def _estimator(name: str, path: str) -> Any:
-    """The class of this name among the public estimators; no other name is looked up."""
+    """Return the class of this name among the public estimators; no other name is looked up."""
     package = importlib.import_module("spom.estimators")
     cls = getattr(package, name) if name in package.__all__ else None
     if cls is None or not hasattr(cls, "from_model_state"):
@@ -119,18 +119,18 @@ def _estimator(name: str, path: str) -> Any:
 # --- values as JSON and arrays -----------------------------------------------------------------------
 
 _STEPS = "spom.solvers.steps"
-# Sums of penalties of groups of arrays are about ten deep.
+# The maximum depth of nested values. Sums of penalties of groups of arrays are about ten deep.
 DEEPEST = 100
 
 
 class Encoder:
-    """Turns values into JSON; the arrays among them are put into `arrays` under names that start with `prefix`."""
+    """An encoder of values as JSON; arrays among them are put into `arrays` under names that start with `prefix`."""
 
     def __init__(self, arrays: dict[str, Array], prefix: str = "value.") -> None:
         self.arrays, self.prefix, self.count = arrays, prefix, 0
 
     def encode(self, value: Any, where: str) -> Any:
-        """`value` as JSON; `where` names it in the error for a value that cannot be kept."""
+        """Return `value` as JSON; `where` names it in the error for a value that cannot be stored."""
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, (float, np.floating)):
@@ -185,7 +185,7 @@ class Encoder:
 
 
 def _name_of(value: Any) -> tuple[str, str] | None:
-    """(kind, registered name) of an operator of ours, or None."""
+    """Return (kind, registered name) of an operator of spom, or None."""
     cls = type(value)
     if not hasattr(value, "get_params"):
         return None
@@ -199,7 +199,7 @@ def _name_of(value: Any) -> tuple[str, str] | None:
 
 
 def decode(value: Any, arrays: dict[str, Array]) -> Any:
-    """The value that `Encoder.encode` turned into JSON; a `ModelFileError` where it is none.
+    """Return the value that `Encoder.encode` turned into JSON; raise a `ModelFileError` if it is not valid.
 
     >>> arrays = {}
     >>> from spom.penalties import L1
@@ -250,7 +250,7 @@ def _texts(value: dict[str, Any], arrays: dict[str, Array]) -> Array:
 
 
 def _class(kind: Any, name: Any) -> type:
-    """The operator of this name, from the registry or among the step rules; nothing else is ever made."""
+    """Return the operator of this name, from the registry or the step rules; no other class is ever created."""
     if kind == "step":
         module = importlib.import_module(_STEPS)
         cls = vars(module).get(name)

@@ -1,11 +1,11 @@
-"""What a training run leaves beside its model, `M.run.json`: what was used, how it went, what came out.
+"""The record of a training run beside its model, `M.run.json`: its settings, its history and its results.
 
-One JSON object. `null` stands for a number that was not computed; all times are seconds.
+It is one JSON object. `null` stands for a number that was not computed; all times are in seconds.
 
     run          1, the version of this schema
     spom         the version that ran
     command      the arguments, as a list of text
-    task         "tagger", "parser", "classifier" or "regressor"
+    task         "tagger", "parser", "pipeline", "classifier" or "regressor"
     estimator    the name of the class
     model        the model's file name, in the same folder
     started      the time at which the run began, ISO 8601, UTC
@@ -13,9 +13,9 @@ One JSON object. `null` stands for a number that was not computed; all times are
     stopped      "end", "converged" or "interrupted"
     options      every parameter by name, as text or numbers (penalty, strength, loss, epochs, seed, ...)
     data         {"train": {...}, "dev": {...}}: path, format and, as they apply, rows, features, sentences, tokens
-    blocks       the names of the blocks (templates, kernels, features or groups), where they are not too many
-    block_weights  their weights in the end
-    pruning      what a selection of templates did, as text; absent without one
+    blocks       the names of the blocks (templates, kernels, features or groups), unless there are too many
+    block_weights  their final weights
+    pruning      the result of a selection of templates, as text; absent without one
     history      one object per epoch in a list: epoch, objective, loss, dev, blocks_kept, nonzeros, per_second (tokens
                  or rows), seconds (since the start of learning), block_weights (as many as `blocks`, or absent)
     result       flat numbers: those of `spom evaluate --json` on the dev data, and nonzeros, blocks_kept, bytes
@@ -41,20 +41,20 @@ SCHEMA = 1
 
 
 def run_path(model: str | Path) -> Path:
-    """Where the record of a model's run is: `chunker.spom` has `chunker.spom.run.json` beside it."""
+    """Return the path of the record of a model's run: `chunker.spom.run.json` beside `chunker.spom`."""
     model = Path(model)
     return model.with_name(model.name + ".run.json")
 
 
 def write_run(path: str | Path, record: dict[str, Any]) -> None:
-    """Write a record; numbers of numpy become plain ones, and what is not finite becomes null."""
+    """Write a record; numpy numbers become plain ones, and non-finite numbers become null."""
     text = json.dumps(plain({"run": SCHEMA, **record}), indent=1, ensure_ascii=False, allow_nan=False)
     with replacing(path) as file:
         file.write(text.encode() + b"\n")
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """The record at `path`, or that beside the model at `path`."""
+    """Read the record at `path`, or that beside the model at `path`."""
     if os.path.isdir(path):
         raise ModelFileError(f"{path}: this is a folder; give the record of a run (M.run.json) or its model")
     given = Path(path)
@@ -75,7 +75,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON takes it.
+    """Convert `value` to plain values for JSON.
 
     >>> plain({"a": np.float64("nan"), "b": np.arange(2)})
     {'a': None, 'b': [0, 1]}

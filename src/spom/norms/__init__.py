@@ -1,8 +1,8 @@
-"""The general proximal step, in a norm that need not be Euclidean.
+"""The general proximal step, in norms that need not be Euclidean.
 
     general_prox(penalty, norm, u, z, L) = argmin over x of  z.x + L/2 norm(x - u)^2 + penalty(x)
 
-Exact and greedy where the norm fits the penalty; by linear programs for everything polyhedral.
+It is exact and greedy if the norm matches the penalty, and solved by linear programs for all polyhedral pairs.
 """
 
 from spom.norms.atomic import AtomicBall, AtomicNorm, AtomicPenalty

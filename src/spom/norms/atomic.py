@@ -16,7 +16,7 @@ from spom.errors import Unsupported
 from spom.penalties.base import Penalty
 from spom.penalties.polyhedra import Polyhedron, combinations
 
-# Atoms whose condition number is above this count as linearly dependent: no digits would be left.
+# Atoms with a larger condition number count as linearly dependent: no digits of a solution would be correct.
 _SINGULAR = 1e12
 
 
@@ -24,9 +24,9 @@ class AtomicNorm:
     """norm(x) = min of norm1(c) over A c = x; the dual norm is max_j abs(<a_j, p>).
 
     `atoms` is a p x m matrix (dense or sparse) or a `LinearOperator`; each column a_j stands for itself and
-    its negative. Where the columns are linearly independent, the general prox of `penalty(strength)` and
-    `ball(radius)` is exact and greedy; otherwise linear programs find it, and A must be a matrix. For an
-    operator the atoms must be independent; `inverse`, an operator with inverse(A c) = c, saves solving for c.
+    its negative. If the columns are linearly independent, the general prox of `penalty(strength)` and
+    `ball(radius)` is exact and greedy; otherwise linear programs find it, and A must be a matrix. The atoms of
+    an operator must be independent; `inverse`, an operator with inverse(A c) = c, avoids solving for c.
 
     >>> AtomicNorm([[1.0, 1.0], [0.0, 1.0]]).value([3.0, 1.0])
     3.0
@@ -57,7 +57,7 @@ class AtomicNorm:
         return lu_factor(matrix if self.shape[0] == self.shape[1] else matrix.T @ matrix)
 
     def coordinates(self, x: Floats) -> Floats:
-        """c with A c = x, for independent atoms."""
+        """Return c with A c = x, for independent atoms."""
         if self.inverse is not None:
             c: Floats = np.ascontiguousarray(self.inverse.matvec(x), dtype=np.float64)
         elif isinstance(self.atoms, LinearOperator):
@@ -84,7 +84,7 @@ class AtomicNorm:
         return found
 
     def lift(self, q: Floats) -> Floats:
-        """p in the span of the atoms with A^T p = q, for independent atoms."""
+        """Return p in the span of the atoms with A^T p = q, for independent atoms."""
         if isinstance(self.atoms, LinearOperator):
             if self.inverse is not None and self.shape[0] == self.shape[1]:
                 return np.ascontiguousarray(self.inverse.rmatvec(q), dtype=np.float64)
@@ -112,7 +112,7 @@ class AtomicNorm:
         return float(np.abs(self.correlations(as_finite(p, "p"))).max())
 
     def penalty(self, strength: float = 1.0) -> AtomicPenalty:
-        """strength times this norm, as a penalty."""
+        """Return strength times this norm, as a penalty."""
         return AtomicPenalty(strength, self)
 
     def ball(self, radius: float = 1.0) -> AtomicBall:
@@ -143,7 +143,7 @@ class AtomicPenalty(Penalty):
         return self.norm.dual(g)
 
     def polyhedron(self, p: int) -> Polyhedron | None:
-        """x = atoms (w+ - w-), at the price s per unit; None for atoms that are an operator."""
+        """Return the rows of x = atoms (w+ - w-), at the price s per unit, or None if the atoms are an operator."""
         return None if hasattr(self.norm.atoms, "matvec") else combinations(self.norm.matrix, price=self.strength)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
@@ -151,7 +151,7 @@ class AtomicPenalty(Penalty):
 
 
 class AtomicBall(Penalty):
-    """Omega(x) = 0 where norm(x) <= radius, else +inf, for an atomic norm."""
+    """Omega(x) = 0 if norm(x) <= radius, else +inf, for an atomic norm."""
 
     indicator = True
 
@@ -169,7 +169,7 @@ class AtomicBall(Penalty):
         return self.radius * self.norm.dual(y)
 
     def polyhedron(self, p: int) -> Polyhedron | None:
-        """x = atoms (w+ - w-), the sum of both at most the radius; None for atoms that are an operator."""
+        """Return the rows of x = atoms (w+ - w-), their sum at most the radius; None if the atoms are an operator."""
         return None if hasattr(self.norm.atoms, "matvec") else combinations(self.norm.matrix, budget=self.radius)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
@@ -194,7 +194,7 @@ def _as_atoms(atoms: Any) -> Any:
 
 
 def _check_rank(matrix: Any) -> bool:
-    """Return whether the columns are independent; an error where they are neither that nor spanning."""
+    """Tell whether the columns are independent; raise an error if they neither are nor span the space."""
     p, m = matrix.shape
     values = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, compute_uv=False)
     rank = int((values > values[0] / _SINGULAR).sum()) if values[0] > 0 else 0

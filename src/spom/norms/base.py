@@ -1,4 +1,4 @@
-"""The norms by name (value and dual norm, as `AtomicNorm` has them), and what a general prox returns."""
+"""The norms by name (value and dual norm, as in `AtomicNorm`), and the result of a general prox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.errors import SpomError, Unsupported
 
 
 class Norm(Protocol):
-    """A norm, as the solvers of this package use it."""
+    """The interface of a norm that the solvers of this package use."""
 
     name: str
 
@@ -23,7 +23,7 @@ class Norm(Protocol):
         ...
 
     def dual(self, p: Floats) -> float:
-        """max of <p, x> over norm(x) <= 1."""
+        """max over norm(x) <= 1 of <p, x>."""
         ...
 
 
@@ -68,16 +68,16 @@ def as_norm(norm: Any) -> Norm:
     return found
 
 
-# (q', conjugate of the penalty at q') for a q' as near to q as the conjugate's domain needs.
+# q -> (q', conjugate of the penalty at q'), with q' equal to q or moved into the conjugate's domain.
 Conjugate = Callable[[Floats], tuple[Floats, float]]
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Proof of optimality: the value of a feasible dual point, which no objective can be below.
+    """A proof of optimality: the value of a feasible dual point, which is a lower bound on all objectives.
 
-    `gap` = objective - `bound` is what the point may be worse than the best one, rounding apart; NaN where
-    the conjugate of the penalty is not known. The dual is
+    `gap` = objective - `bound` is an upper bound on how much worse the point is than the best one, up to
+    rounding; NaN if the conjugate of the penalty is not known. The dual is
 
         maximise over p   <p, u> - dual_norm(p)^2 / (2L) - conjugate(p - z)        (general prox)
         maximise over p   <p, u> - t dual_norm(p) - conjugate(p - z)               (local conjugate)
@@ -87,7 +87,7 @@ class Certificate:
     bound: float
 
     def holds(self, tol: float = 1e-9) -> bool:
-        """Return whether the gap is at most tol, relative to the objective where that is larger than one."""
+        """Tell whether the gap is at most tol, relative to the objective if that is larger than one."""
         return bool(self.gap <= tol * max(1.0, abs(self.bound)))
 
 
@@ -95,8 +95,8 @@ class Certificate:
 class ProxResult:
     """The point `x`, its distance `t` = norm(x - u), the dual element `p` and the objective there.
 
-    `p` is in -subdifferential of L/2 norm^2 at x - u and in z + subdifferential of the penalty at x: what the
-    accelerated method adds up. `value` is the penalty at x, `programs` the number of linear programs solved.
+    `p` is in -subdifferential of L/2 norm^2 at x - u and in z + subdifferential of the penalty at x; the
+    accelerated method sums it. `value` is the penalty at x, `programs` the number of linear programs solved.
     The certificate is computed when it is first read.
     """
 
@@ -119,7 +119,7 @@ class ProxResult:
 
 
 class Question(NamedTuple):
-    """What was asked: the norm, the conjugate of the penalty, u and z, and L or the distance t."""
+    """The problem to solve: the norm, the conjugate of the penalty, u and z, and L or the distance t."""
 
     norm: Any
     conjugate: Conjugate
@@ -153,7 +153,7 @@ def too_near(t: float, nearest: float) -> ValueError:
 
 
 def conjugate_of(penalty: Any) -> Conjugate:
-    """Return the conjugate of any penalty, with q scaled back into the dual ball where the penalty is a norm."""
+    """Return the conjugate of any penalty, with q scaled back into the dual ball if the penalty is a norm."""
 
     def conjugate(q: Floats) -> tuple[Floats, float]:
         if penalty.homogeneous and not penalty.indicator and hasattr(penalty, "strength"):

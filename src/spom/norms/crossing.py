@@ -1,13 +1,13 @@
-"""Where a falling line meets a growing sum: the one search behind the l1 and l-inf proxes, in linear time.
+"""The crossing of a decreasing line and a growing sum: the search behind the l1 and l-inf proxes, in linear time.
 
-Items with a key and a weight >= 0 are taken in the order of falling keys, and C is the weight taken so far,
-the item itself included. The crossing is the first item with
+Items with a key and a weight >= 0 are taken in the order of decreasing keys, and C is the weight taken so far,
+including the item itself. The crossing is the first item with
 
     max(slope * key + offset, floor) <= C        (slope >= 0)
 
-The left side falls and the right side grows, so selection finds it without sorting: a pivot tells on
-which side the crossing is, and the other side is dropped. Pivots are medians of three random items from
-a fixed seed, so the expected time is linear whatever the input, and the same input gives the same bits.
+The left side decreases and the right side grows, so selection finds the crossing without sorting: a pivot
+tells on which side it is, and the other side is dropped. Pivots are medians of three random items from
+a fixed seed, so the expected time is linear for any input, and the same input gives the same bits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def _median(a: float, b: float, c: float) -> float:
     return max(min(a, b), min(max(a, b), c))
 
 
-# Sums may be reordered here: the same input still gives the same bits, and the passes run at memory speed.
+# Sums may be reordered: the same input still gives the same bits, and the passes run at memory speed.
 @kernel(_PAIR, fastmath={"reassoc"})
 def crossing(keys: Floats, weights: Floats, n: int, slope: float, offset: float, floor: float) -> tuple[float, float]:
-    """(key, weight of all items with a larger key) at the crossing; (NaN, total weight) if there is none.
+    """Return (key, weight of all items with a larger key) at the crossing; (NaN, total weight) if there is none.
 
-    Looks at the first n items and overwrites `keys` and `weights`.
+    Only the first n items are used. `keys` and `weights` are overwritten.
     """
     state = 88172645463325252
     before = 0.0

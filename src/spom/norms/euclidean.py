@@ -11,12 +11,12 @@ from spom.core.arrays import Floats
 from spom.errors import Unsupported
 from spom.norms.base import NORMS, ProxResult, Question, conjugate_of, finish, too_near
 
-# The local conjugate looks for L in this range, as powers of ten around a first guess.
+# The local conjugate searches for L within this range, in powers of ten around a first guess.
 _DECADES = 40
 
 
 class EuclideanProx:
-    """p = L (u - x), and norm(p) = L t."""
+    """The method for the Euclidean norm: p = L (u - x), and norm(p) = L t."""
 
     def __init__(self, penalty: Any) -> None:
         if not getattr(penalty, "exact", True):
@@ -39,7 +39,7 @@ class EuclideanProx:
         return finish(Question(NORMS["l2"], conjugate_of(self.penalty), u, z, L, t), x, p, value, reached)
 
     def _local(self, u: Floats, z: Floats, t: float) -> ProxResult:
-        """Return the prox whose distance is t: distances fall as L grows."""
+        """Return the prox whose distance is t: distances decrease as L grows."""
 
         def point(log_l: float) -> Floats:
             L = 10.0**log_l
@@ -61,7 +61,7 @@ class EuclideanProx:
         while excess(low) < 0:
             low -= 1.0
             if low < guess - _DECADES / 2:
-                # Even with almost no pull towards u the point stays inside: the ball does not bind.
+                # Even with almost no weight on the distance to u, the point stays inside: the ball does not bind.
                 x = point(low)
                 return self._result(u, z, x, np.zeros_like(u), 0.0, t)
         root = low if low == high else float(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))

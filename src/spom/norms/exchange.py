@@ -1,10 +1,10 @@
 """The l1 ball and the simplex in the l1 norm: argmin of z.x + L/2 norm1(x - u)^2 over the set, in linear time.
 
-Inside the ball the best coordinate alone moves. At its boundary weight is exchanged: a unit leaves the
-active coordinate with the largest gain g_i = sign(u_i) z_i and goes to the best one, for a gain of
-(g_i + max abs(z)) / 2 for each unit of distance. With s = radius - norm1(u) and R the weight that leaves,
-the distance is t = 2R + s, where R >= -s if u is outside. The simplex is the same with g = z, the best
-coordinate that of the smallest z, and negative entries of u raised to zero first.
+Inside the ball only the best coordinate moves. At its boundary weight is exchanged: a unit moves from the
+active coordinate with the largest gain g_i = sign(u_i) z_i to the best one, for a gain of
+(g_i + max abs(z)) / 2 per unit of distance. With s = radius - norm1(u) and R the weight that is removed,
+the distance is t = 2R + s, where R >= -s if u is outside. The simplex is the same with g = z: the best
+coordinate is that of the smallest z, and negative entries of u are raised to zero first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DUAL = "void(float64[::1], float64[::1], float64[::1], float64, float64, float6
 
 @kernel("Tuple((float64, float64))(float64[::1], float64[::1], float64, float64)")
 def _remove(z: Floats, x: Floats, bar: float, left: float) -> tuple[float, float]:
-    """Set x to zero where its gain is above `bar`, shrink it by `left` in all where it is equal."""
+    """Set x to zero where its gain is above `bar`, and shrink it by a total of `left` where it is equal."""
     removed, smallest = 0.0, np.inf
     for i in range(x.size):
         gain = z[i] if x[i] > 0.0 else -z[i]
@@ -48,7 +48,7 @@ def _remove(z: Floats, x: Floats, bar: float, left: float) -> tuple[float, float
 def _exchange(
     z: Floats, x: Floats, best: float, s: float, slope: float, offset: float
 ) -> tuple[float, float, float, float]:
-    """(R, last gain, smallest gain that left, whether there was a crossing): takes R out of x, best gains first."""
+    """Remove R from x, best gains first; return (R, last gain, smallest gain removed, whether there was a crossing)."""
     keys = np.empty(x.size)
     weights = np.empty(x.size)
     n = 0
@@ -89,7 +89,7 @@ def l1_ball_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
     R, bar, smallest, found = _exchange(z, x, top, s, slope, offset)
     x[im] += toward * (R + s)
     distance = 2.0 * R + s
-    # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 where nothing is left.
+    # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 if no weight is left.
     mu = 0.5 * (bar + top) if found > 0.0 else 0.0
     if L > 0.0:
         mu = L * distance
@@ -101,7 +101,7 @@ def l1_ball_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
 
 @kernel(_SET)
 def simplex_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: Floats) -> tuple[float, float, float]:
-    """As `l1_ball_greedy`, for the set of x >= 0 that sum to radius."""
+    """Solve as `l1_ball_greedy`, for the set of x >= 0 that sum to radius."""
     im, size, raised = 0, 0.0, 0.0
     for i in range(u.size):
         x[i] = max(u[i], 0.0)
@@ -116,7 +116,7 @@ def simplex_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
     R, bar, smallest, found = _exchange(z, x, top, s, slope, offset)
     x[im] += R + s
     distance = 2.0 * R + s + raised
-    # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 where nothing is left.
+    # The slope of the minimum in t: L t at the prox, the last gain at a given t, 0 if no weight is left.
     mu = 0.5 * (bar + top) if found > 0.0 else 0.0
     if L > 0.0:
         mu = L * distance
@@ -128,7 +128,7 @@ def simplex_greedy(u: Floats, z: Floats, radius: float, L: float, t: float, x: F
 
 @kernel(_DUAL)
 def simplex_dual(u: Floats, z: Floats, x: Floats, mu: float, nu: float, p: Floats) -> None:
-    """p with dual norm mu, from -mu subdifferential norm1 at x - u, with p - z - nu normal to x >= 0."""
+    """Write p with dual norm mu, in -mu subdifferential norm1 at x - u, and with p - z - nu normal to x >= 0."""
     for i in range(u.size):
         if x[i] != u[i]:
             p[i] = mu if x[i] < u[i] else -mu

@@ -17,7 +17,7 @@ from spom.penalties.linf import LInf
 from spom.penalties.linf_ball import LInfBall
 from spom.penalties.simplex import Simplex
 
-# A local conjugate may be this much below the least possible distance: rounding.
+# The relative amount by which t may be below the least possible distance, for rounding.
 _SLACK = 1e-12
 
 

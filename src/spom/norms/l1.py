@@ -1,8 +1,8 @@
 """The l1 penalty in the l1 norm: argmin of z.x + L/2 norm1(x - u)^2 + strength norm1(x), exact, in linear time.
 
-Moving x_i from u_i to zero gains g_i = sign(u_i) z_i + strength a unit, for abs(u_i) units. Beyond zero, and
-from zero, the best coordinate gains g_inf = max(abs(z)) - strength a unit without end. A point at distance t
-takes the best t units, and the slope of the gain meets L t at the best t. The support grows by at most one.
+Moving x_i from u_i to zero gains g_i = sign(u_i) z_i + strength per unit, for abs(u_i) units. From zero on, the
+best coordinate gains g_inf = max(abs(z)) - strength per unit, without limit. A point at distance t takes the
+best t units, and at the best t the slope of the gain equals L t. The support grows by at most one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DUAL = "void(float64[::1], float64[::1], float64[::1], float64, float64, float6
 
 @kernel("Tuple((float64, int64))(float64[::1])")
 def peak(z: Floats) -> tuple[float, int]:
-    """(largest magnitude, where it is first); (0, 0) for no entries."""
+    """Return (largest magnitude, index of its first occurrence); (0, 0) for no entries."""
     best, at = 0.0, 0
     for i in range(z.size):
         a = abs(z[i])
@@ -30,9 +30,9 @@ def peak(z: Floats) -> tuple[float, int]:
 
 @kernel(_GREEDY)
 def l1_greedy(u: Floats, z: Floats, strength: float, slope: float, offset: float, x: Floats) -> tuple[float, float]:
-    """Take units until their gain g has slope * g + offset <= units taken; returns (units, last gain).
+    """Take units until their gain g has slope * g + offset <= units taken; return (units, last gain).
 
-    The general prox is slope 1/L, offset 0; the local conjugate at t is slope 0, offset t.
+    The general prox has slope 1/L and offset 0; the local conjugate at t has slope 0 and offset t.
     """
     top, i0 = peak(z)
     endless = max(top - strength, 0.0)
@@ -68,7 +68,7 @@ def l1_greedy(u: Floats, z: Floats, strength: float, slope: float, offset: float
 
 @kernel(_DUAL)
 def l1_dual(u: Floats, z: Floats, x: Floats, mu: float, nu: float, p: Floats) -> None:
-    """p with dual norm mu, from -mu subdifferential norm1 at x - u and from z + nu subdifferential norm1 at x."""
+    """Write p with dual norm mu, in -mu subdifferential norm1 at x - u and in z + nu subdifferential norm1 at x."""
     for i in range(u.size):
         if x[i] != u[i]:
             p[i] = mu if x[i] < u[i] else -mu

@@ -1,13 +1,13 @@
 """The l-inf latent group lasso in the l-inf norm, by linear programs with one row per group.
 
-Within distance t of u, coordinate i goes as far against z_i as its groups' weights w allow: with a = abs(z) and
-v_i = -sign(z_i) u_i, y_i = min(v_i + t, (B w)_i), where (B w)_i >= abs(u_i) - t. Eliminating y leaves a covering
+Within distance t of u, coordinate i moves as far against z_i as its groups' weights w allow: with a = abs(z) and
+v_i = -sign(z_i) u_i, y_i = min(v_i + t, (B w)_i), where (B w)_i >= abs(u_i) - t. Eliminating y gives a covering
 program in w, and its dual
 
     maximise  sum_i abs(v_i + t) r_i - e_i max(r_i - a_i, 0)   with   B^T r <= strength, r >= 0
 
-(e_i = 2t where v_i + t >= 0, else 0) has one row per group, feasible at r = 0 whatever t is: only costs change during
-the search for t. r is abs(p - z), and the multipliers of the rows are the weights w.
+(e_i = 2t where v_i + t >= 0, else 0) has one row per group and is feasible at r = 0 for all t: only costs change
+during the search for t. r is abs(p - z), and the multipliers of the rows are the weights w.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from spom.norms.search import Cut, tangent_search
 
 
 class LatentLInf:
-    """strength * norm_G, q = inf, in the l-inf norm; the program stays warm from call to call."""
+    """strength * norm_G, q = inf, in the l-inf norm; the program keeps its basis between calls for warm starts."""
 
     def __init__(self, penalty: Any, p: int) -> None:
         self.penalty, self.p = penalty, p
         self.B = penalty.membership((p,))
         across = self.B.T.tocsc()
-        # r in two parts: up to a_i, and what is above it.
+        # r is split into two parts: up to a_i, and above a_i.
         self.program = LinearProgram(
             np.zeros(2 * p),
             sparse.hstack([across, across], format="csc"),
@@ -39,7 +39,7 @@ class LatentLInf:
         )
 
     def _evaluate(self, v: Floats, a: Floats, t: float) -> Cut:
-        """h(t) and its cut, in coordinates where z = -a <= 0."""
+        """Return the cut of h at t, in coordinates where z = -a <= 0."""
         up = v + t >= 0
         size = np.abs(v + t)
         self.program.set_cost(np.concatenate([-size, np.where(up, 2.0 * t, 0.0) - size]))
@@ -68,11 +68,11 @@ class LatentLInf:
         return finish(Question(NORMS["linf"], conjugate, u, z, L, t), x, sign * p, value, reached, programs)
 
     def _point(self, u: Floats, z: Floats, cut: Cut) -> tuple[Floats, float]:
-        """Return (x, penalty there): as far against z as t and the groups' weights allow."""
+        """Return (x, penalty at x): x is as far against z as t and the groups' weights allow."""
         reach = self.B @ cut.point
         missing = np.maximum(np.abs(u) - cut.t - reach, 0.0)
         if missing.any():
-            # The program covers x up to its tolerance; raise one group a coordinate to cover it in full.
+            # The program covers x up to its tolerance; raise one group per coordinate to cover it fully.
             raised = np.zeros(cut.point.size)
             np.maximum.at(raised, self.B.indices[self.B.indptr[:-1]], missing)
             cut.point[:] += raised
@@ -83,9 +83,9 @@ class LatentLInf:
 
 
 def _upper_bound(sizes: Floats, total: float, strength: float, L: float) -> float:
-    """Return a bound on the best t: where L t = sum a + strength * (how many abs(u_i) are above t).
+    """Return an upper bound on the best t, from L t = sum a + strength * (the number of abs(u_i) above t).
 
-    abs(p_i) is at most a_i, or r_i <= strength where u_i is further than t from zero.
+    abs(p_i) is at most a_i, or r_i <= strength where abs(u_i) is larger than t.
     """
     falling = np.sort(sizes)[::-1]
     # With k entries above t the slope is at most total + k strength, so t is at most the larger of these.

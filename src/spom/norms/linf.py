@@ -1,13 +1,13 @@
 """The l-inf penalty and the l-inf ball in the l-inf norm: exact, in linear time.
 
-Within distance t of u and within r of zero, coordinate i goes as far as it can against z_i. With a = abs(z) and
-v_i = -sign(z_i) u_i, its way is y_i = min(v_i + t, r), where r >= norm_inf(u) - t. So
+Within distance t of u and within r of zero, coordinate i moves as far as it can against z_i. With a = abs(z) and
+v_i = -sign(z_i) u_i, it moves to y_i = min(v_i + t, r), where r >= norm_inf(u) - t. So
 
     gain(t, r) = sum_i a_i min(v_i + t, r),
 
 and coordinates with v_i > r - t are held at r. For the ball r is its radius. For strength * norm_inf the best
-r - t is the point s with a weight of `strength` above it, whatever t is, as long as r >= norm_inf(u) - t; so t
-runs through r = norm_inf(u) - t first and r = t + s then, and both slopes are sums above a threshold.
+r - t is the point s with a weight of `strength` above it, for all t with r >= norm_inf(u) - t. So as t grows,
+r = norm_inf(u) - t first and r = t + s then, and both slopes are sums above a threshold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GREEDY = "UniTuple(float64, 3)(float64[::1], float64[::1], float64, float64, fl
 
 @kernel("Tuple((int64, float64))(float64[::1], float64[::1], float64[::1], float64[::1])")
 def _pieces(u: Floats, z: Floats, keys: Floats, weights: Floats) -> tuple[int, float]:
-    """Fill v and a of the coordinates with z != 0; returns (how many, the sum of a)."""
+    """Write v and a of the coordinates with z != 0; return (their number, the sum of a)."""
     n, total = 0, 0.0
     for i in range(u.size):
         keys[n] = -u[i] if z[i] > 0.0 else u[i]
@@ -36,7 +36,7 @@ def _pieces(u: Floats, z: Floats, keys: Floats, weights: Floats) -> tuple[int, f
 
 @kernel("void(float64[::1], float64[::1], float64, float64, float64[::1])")
 def _point(u: Floats, z: Floats, t: float, r: float, x: Floats) -> None:
-    """x: every coordinate as far against z as t and r allow, and as near to u as r allows where z = 0."""
+    """Write x: each coordinate moves as far against z as t and r allow, or stays as near to u as r allows if z = 0."""
     for i in range(u.size):
         if z[i] > 0.0:
             x[i] = -min(t - u[i], r)
@@ -48,7 +48,7 @@ def _point(u: Floats, z: Floats, t: float, r: float, x: Floats) -> None:
 
 @kernel("UniTuple(float64, 3)(float64[::1], float64[::1], float64, float64)")
 def _masses(u: Floats, z: Floats, s: float, tie: float) -> tuple[float, float, float]:
-    """Weights of the coordinates that move freely, are held at r, and could be either (v == tie)."""
+    """Return the weights of the coordinates that move freely, that are held at r, and that are tied (v == tie)."""
     free, held, either = 0.0, 0.0, 0.0
     for i in range(u.size):
         a = abs(z[i])
@@ -64,7 +64,7 @@ def _masses(u: Floats, z: Floats, s: float, tie: float) -> tuple[float, float, f
 
 @kernel("void(float64[::1], float64[::1], float64, float64, float64, float64, float64[::1])")
 def _dual(u: Floats, z: Floats, s: float, tie: float, share: float, extra: float, p: Floats) -> None:
-    """p = z on the free coordinates, share * z on the tied ones, 0 on those held; `extra` at the peak of u."""
+    """Write p: z on the free coordinates, share * z on the tied ones, 0 on those held; add `extra` at the peak of u."""
     for i in range(u.size):
         v = -u[i] if z[i] > 0.0 else u[i]
         if v == tie:
@@ -106,7 +106,7 @@ def linf_ball_greedy(
 def linf_greedy(
     u: Floats, z: Floats, strength: float, L: float, t: float, x: Floats, p: Floats
 ) -> tuple[float, float, float]:
-    """As `linf_ball_greedy`, for strength * norm_inf."""
+    """Solve as `linf_ball_greedy`, for strength * norm_inf."""
     top, _ = peak(u)
     keys, weights = np.empty(u.size), np.empty(u.size)
     n, total = _pieces(u, z, keys, weights)
@@ -129,7 +129,7 @@ def linf_greedy(
     r = top - t if early else (t + s if bounded else 0.0)
     r = max(r, 0.0)
     _point(u, z, t, r, x)
-    # At x = 0 with strength to spare every coordinate is held.
+    # At x = 0, if the strength exceeds the total weight, every coordinate is held.
     threshold = r - t if early or bounded else -np.inf
     free, held, either = _masses(u, z, threshold, tie)
     if L > 0.0:

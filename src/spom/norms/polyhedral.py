@@ -15,9 +15,9 @@ from spom.penalties.polyhedra import Polyhedron
 
 
 class Polyhedral(Penalty):
-    """g(x) = min over w >= 0 of cost . w subject to lower <= A x + B w <= upper; +inf where no w fits.
+    """g(x) = min over w >= 0 of cost . w subject to lower <= A x + B w <= upper; +inf if no w is feasible.
 
-    Any convex piecewise linear function is of this form. Leave out `B` and `cost` for a plain polyhedron.
+    Any convex piecewise linear function has this form. Omit `B` and `cost` for a plain polyhedron.
 
     >>> hinge = Polyhedral(A=[[1.0]], B=[[-1.0]], cost=[2.0], upper=[1.0])
     >>> hinge.value([3.0])
@@ -56,7 +56,7 @@ class Polyhedral(Penalty):
             raise ValueError(f"A has {rows.A.shape[1]} columns, but x has shape {w.shape}")
         shift = rows.A @ w
         what = "the value of the polyhedral penalty"
-        # A point that a program found satisfies its rows only up to that program's tolerance.
+        # A point found by a linear program satisfies its rows only up to the program's tolerance.
         slack = 1e-8 * max(1.0, float(np.abs(shift).max(initial=0.0)))
         if not rows.cost.size:
             inside = np.all(shift >= rows.lower - slack) and np.all(shift <= rows.upper + slack)

@@ -1,9 +1,9 @@
-"""Any polyhedral penalty in any atomic norm, by linear programs that stay warm.
+"""Any polyhedral penalty in any atomic norm, by linear programs with warm starts.
 
     h(t) = min of z.x + cost.w   with   lower <= A x + B w <= upper,  w >= 0,  norm(x - u) <= t
 
-is one linear program, and its multipliers are the slope of h and the dual element p. The norm is a bound on
-each coordinate for l-inf, and x = u + atoms (c+ - c-), sum c <= t for every other.
+is one linear program, and its multipliers are the slope of h and the dual element p. The norm constraint is a
+bound on each coordinate for l-inf, and x = u + atoms (c+ - c-), sum c <= t for every other norm.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PolyhedralProx:
             blocks.append([None, None, np.ones((1, m)), np.ones((1, m)), -np.ones((1, 1))])
         else:
             blocks[0] = [rows.A, rows.B, sparse.csr_matrix((r, 0)), sparse.csr_matrix((r, 0)), blocks[0][4]]
-            # abs(x - u) <= T as bounds of x once T is known, as rows to find the least T.
+            # abs(x - u) <= T: bounds on x once T is known, rows to find the least T.
             eye, ones = sparse.identity(p), np.ones((p, 1))
             blocks.append([eye, None, None, None, -ones])
             blocks.append([eye, None, None, None, ones])
@@ -104,21 +104,21 @@ class PolyhedralProx:
             cut, programs = self._evaluate(z, t), 2
             p = cut.p
         else:
-            # A small slack keeps the program feasible at the very edge of the domain.
+            # A small slack keeps the program feasible at the boundary of the domain.
             start = nearest * (1 + 1e-12)
             cut, p, programs = tangent_search(lambda s: self._evaluate(z, s), L, start)
             programs += 1
             if cut.t == start:
-                # At the least distance the constraint alone may hold x: add what is missing along the ray.
+                # At the least distance the constraint alone may hold x: add the missing part of p along the ray.
                 p = p + max(L * start - self.norm.dual(p), 0.0) * ray if start > 0 else 0.0 * p
-        # A program meets its rows up to a tolerance; plain bounds can be met in full.
+        # A program satisfies its rows up to a tolerance; plain bounds can be satisfied exactly.
         x = np.clip(cut.point, *self.bounds)
         value = cut.h - float(z @ cut.point)
         reached = self.norm.value(x - u) if L == 0 else cut.t
         return finish(Question(self.norm, self._conjugate_near(x), u, z, L, t), x, p, value, reached, programs)
 
     def _conjugate_near(self, x: Floats) -> Any:
-        """Return the conjugate over a large box around x, which is as good: what is best there is best at all."""
+        """Return the conjugate over a large box around x, which suffices: an optimum inside the box is a global one."""
         radius = 10.0 * max(1.0, float(np.abs(x).max(initial=0.0)))
 
         def conjugate(q: Floats) -> tuple[Floats, float]:
@@ -139,7 +139,7 @@ class PolyhedralProx:
 
 
 def _bounds(rows: Polyhedron) -> tuple[Floats, Floats]:
-    """Return the bounds on single coordinates that rows with one entry set."""
+    """Return the bounds on coordinates from rows with a single entry."""
     p = rows.A.shape[1]
     lower, upper = np.full(p, -np.inf), np.full(p, np.inf)
     single = (np.diff(rows.A.indptr) == 1) & (np.diff(rows.B.indptr) == 0)

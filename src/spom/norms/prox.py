@@ -1,4 +1,4 @@
-"""Which method solves which pair of a penalty and a norm, and the two functions that users call."""
+"""The choice of a method for a penalty and a norm, and the two public functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORKS = (
 
 
 class Method(Protocol):
-    """A way to solve one pair, with whatever it keeps warm between calls."""
+    """A method for one pair of a penalty and a norm; it may keep state for warm starts between calls."""
 
     def solve(self, u: Floats, z: Floats, L: float, t: float) -> ProxResult:
         """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
@@ -42,7 +42,7 @@ class Method(Protocol):
 
 
 class GeneralProx:
-    """The general prox of one penalty in one norm, for vectors of `p` entries; linear programs stay warm.
+    """The general prox of one penalty in one norm, for vectors of `p` entries; linear programs use warm starts.
 
     >>> from spom.penalties import L1
     >>> step = GeneralProx(L1(0.5), "l1", 2)
@@ -79,8 +79,8 @@ class GeneralProx:
 def general_prox(penalty: Any, norm: Any, u: ArrayLike, z: ArrayLike, L: float) -> ProxResult:
     """argmin over x of z.x + L/2 norm(x - u)^2 + penalty(x), with t = norm(x - u), p and a certificate.
 
-    `norm` is "l1", "l2", "linf" or an `AtomicNorm`. Where the solution is not unique one is given. For many calls
-    with one penalty make a `GeneralProx`, which keeps linear programs warm.
+    `norm` is "l1", "l2", "linf" or an `AtomicNorm`. If the solution is not unique, one of them is returned. For many
+    calls with one penalty create a `GeneralProx`, whose linear programs use warm starts.
 
     >>> from spom.penalties import L1
     >>> found = general_prox(L1(1.0), "l1", [2.0, 0.0, -1.0], [0.5, 3.0, 0.0], 2.0)
@@ -146,5 +146,5 @@ class InCoordinates:
         """Return the general prox for L > 0; for L = 0 the local conjugate at t."""
         norm = self.norm
         inner = self.inner.solve(norm.coordinates(u), norm.correlations(z), L, t)
-        # Objective and dual bound are the same numbers in both coordinates.
+        # Objective and dual bound are the same in both coordinate systems.
         return replace(inner, x=norm.combine(inner.x), p=norm.lift(inner.p))

@@ -1,9 +1,9 @@
 """The best distance t: minimise L/2 t^2 + h(t) for a convex, piecewise linear h given by its tangents.
 
 Each evaluation of h gives a cut. Between a cut on the left of the optimum and one on its right, the next t is
-the minimum of the model with these two: where a cut's slope meets -L t if that is on the cut's own side of
-their crossing, else the crossing. h has finitely many pieces, so the search ends; six to nine
-evaluations are usual, against some sixty for bisection.
+the minimum of the model with these two cuts: the point where a cut's slope equals -L t if that is on the cut's
+own side of their crossing, else the crossing. h has finitely many pieces, so the search ends. It usually needs six to
+nine evaluations, against some sixty for bisection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Cut:
-    """h at t: its value, a slope in its subdifferential, the dual element p with norm -slope, and the point."""
+    """A tangent of h at t: the value, a slope in the subdifferential, the dual element p with norm -slope, a point."""
 
     t: float
     h: float
@@ -31,18 +31,18 @@ class Cut:
     point: Any
 
     def at(self, t: float) -> float:
-        """Return the tangent at t."""
+        """Return the value of the tangent at t."""
         return self.h + self.slope * (t - self.t)
 
 
 def tangent_search(
     evaluate: Callable[[float], Cut], L: float, start: float, upper: float = np.inf
 ) -> tuple[Cut, Floats, int]:
-    """Return (the cut at the best t, p with dual norm L t mixed from two cuts, how many evaluations).
+    """Return (the cut at the best t, p with dual norm L t mixed from two cuts, the number of evaluations).
 
-    `start` is the smallest t at which h is finite, `upper` a bound on the best t where one is known: slopes at
-    the best t are between those at both, and programs near the best t are the cheapest. Where `start` is the
-    best t the returned p has dual norm -slope, at most L t.
+    `start` is the smallest t at which h is finite, `upper` an upper bound on the best t if one is known: slopes at
+    the best t are between those at both, and programs near the best t are the cheapest. If `start` is the best t,
+    the returned p has dual norm -slope, at most L t.
     """
     right: Cut | None = None
     count, t = 1, start
@@ -50,7 +50,7 @@ def tangent_search(
     for share in (0.8, 0.4, 0.0):
         if L * left.t + left.slope < 0 or left.t == start:
             break
-        # On the right of the best t. It is not below where this slope meets -L t, as h is convex.
+        # This cut is on the right of the best t, which is at least the t where this slope equals -L t: h is convex.
         right, count = left, count + 1
         t = max(start, -right.slope / L, share * right.t)
         left = evaluate(t)
@@ -64,7 +64,7 @@ def tangent_search(
         cut = evaluate(t)
         ends = (left,) if right is None else (left, right)
         missed = cut.h - max(end.at(t) for end in ends)
-        # The model is exact at t, or the programs' own rounding lets it come no nearer.
+        # The model is exact at t, up to the rounding of the programs.
         exact = missed <= _ROUNDING * max(1.0, abs(cut.h))
         if exact or any(t == end.t for end in ends) or count >= _LIMIT:
             return cut, _mix(cut, left, right, L), count

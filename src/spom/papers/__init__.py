@@ -1,7 +1,7 @@
-"""Every table and figure of the four papers as a command: `spom reproduce ID`.
+"""All tables and figures of the four papers as a command: `spom reproduce ID`.
 
-One file holds one experiment: the settings of the full, the quick and the tiny run, what is computed, the table with
-the paper's figure beside ours, and the drawing. `list_experiments` lists them without importing any.
+Each file holds one experiment: the settings of the full, the quick and the tiny run, the computation, the table that
+compares the paper's numbers with ours, and the figure. `list_experiments` lists them without importing any.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The list of experiments. A new one is one line here and one file."""
+"""The list of experiments. A new one takes a line here and a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ALL: tuple[Experiment, ...] = (
 
 
 def list_experiments() -> list[Experiment]:
-    """All experiments, in the order of the papers.
+    """Return all experiments, in the order of the papers.
 
     >>> [experiment.paper for experiment in list_experiments()][-1]
     'GPM'
@@ -37,7 +37,7 @@ def list_experiments() -> list[Experiment]:
 
 
 def find(name: str) -> Experiment:
-    """The experiment with this id."""
+    """Return the experiment with this id."""
     for experiment in _ALL:
         if experiment.id == name:
             return experiment

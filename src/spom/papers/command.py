@@ -45,7 +45,7 @@ def reproduce(
 def _print(what: Any) -> None:
     from rich.console import Console
 
-    # A file or a pipe gets whole lines; a terminal its own width.
+    # A file or a pipe gets wide lines; a terminal uses its own width.
     Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=False).print(what)
 
 

@@ -1,4 +1,4 @@
-"""What an experiment is: an entry of the list, and a module with six names."""
+"""The parts of an experiment: an entry of the list, and a module with six names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PAPERS = {
 class Code(Protocol):
     """The module of an experiment.
 
-    `compute` gives JSON-able numbers and may not look at anything but its arguments and the data set; `compare` and
-    `draw` see those numbers alone, so that a table or figure can be made again from a saved result.
+    `compute` returns numbers that JSON can hold, and depends only on its arguments and the data set. `compare` and
+    `draw` get only those numbers, so a table or figure can be rebuilt from a saved result.
     """
 
     FULL: Settings
-    QUICK: Settings  # what differs from FULL in the quick run
-    TINY: Settings  # what differs from the quick run in one that takes about a second
+    QUICK: Settings  # the quick run's differences from FULL
+    TINY: Settings  # differences from the quick run, for a run of about a second
     compute: Callable[[Settings, int, Bar], Numbers]
     compare: Callable[[Numbers, Settings], list[Row]]
     draw: Callable[[Numbers, Settings], Any]
@@ -37,7 +37,7 @@ class Code(Protocol):
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure: its id, the paper (a key of `PAPERS`) and part, a title, the data sets it reads.
+    """A table or figure: its id, the paper (a key of `PAPERS`) and part, a title, the data sets it reads.
 
     >>> Experiment("fobos-fig1", "FOBOS", "Figure 1", "FOBOS against Pegasos").reference
     'Duchi, Singer: Efficient Learning using Forward-Backward Splitting (2009)'
@@ -51,17 +51,17 @@ class Experiment:
 
     @property
     def code(self) -> Code:
-        """The module, imported now."""
+        """The module, imported on access."""
         name = "spom.papers." + self.id.replace("-", "_")
         return cast(Code, importlib.import_module(name))
 
     @property
     def reference(self) -> str:
-        """The paper in full."""
+        """The full reference of the paper."""
         return PAPERS[self.paper]
 
     def settings(self, quick: bool = False, **changes: Any) -> Settings:
-        """The settings of the full or quick run; `changes` go over them."""
+        """Return the settings of the full or quick run, overridden by `changes`."""
         code = self.code
         unknown = sorted(set(changes) - set(code.FULL))
         if unknown:

@@ -1,4 +1,4 @@
-"""How all figures look: readable when printed in grey, at the width of a page."""
+"""The style of all figures: readable when printed in grey, at the width of a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from spom.papers.optional import matplotlib
 
-# Colour, line and marker change together, and the colours differ in lightness: grey print keeps them apart.
+# Colour, line and marker change together, and the colours differ in lightness, so curves stay distinct in grey.
 STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#08306b", "linestyle": "-", "marker": "o"},
     {"color": "#d95f02", "linestyle": "--", "marker": "s"},
@@ -46,7 +46,7 @@ def _style() -> Iterator[None]:
 
 
 def panels(rows: int, columns: int, width: float = 7.0, height: float | None = None) -> tuple[Any, Any]:
-    """A figure and its axes, as an array of `rows` by `columns`; sizes are in inches."""
+    """Return a figure and its axes, as an array of `rows` by `columns`; sizes are in inches."""
     with _style():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def panels(rows: int, columns: int, width: float = 7.0, height: float | None = N
 
 
 def picture(draw: Callable[[], Any], dpi: int = 150) -> bytes:
-    """The figure that `draw` returns, as a PNG."""
+    """Return the figure that `draw` creates, as a PNG."""
     with _style():
         out = io.BytesIO()
         draw().savefig(out, format="png", dpi=dpi, metadata={"Software": None})
@@ -65,30 +65,30 @@ def picture(draw: Callable[[], Any], dpi: int = 150) -> bytes:
 
 
 def line(axes: Any, x: Any, y: Any, label: str, style: int, marks: int = 8, **more: Any) -> None:
-    """A curve with a few markers, spread over it by their place on the page."""
+    """Draw a curve with a few markers, spread evenly along it."""
     look = {**STYLES[style % len(STYLES)], **more}
     every = (0.02 * (style % 5), 1.0 / marks) if len(x) > marks else 1
     axes.plot(x, y, label=label, markevery=every, **look)
 
 
 def legend_below(figure: Any, axes: Any, columns: int = 4) -> None:
-    """One legend for all panels, under them, where it hides nothing."""
+    """Draw one legend for all panels, below them."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def legend_under(axes: Any, columns: int = 2) -> None:
-    """A legend for one panel, under it."""
+    """Draw a legend for one panel, below it."""
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns, frameon=False)
 
 
 def whole_numbers(axis: Any) -> None:
-    """Ticks at whole numbers only."""
+    """Set ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def at_end(axes: Any, x: Any, y: Any, text: str) -> None:
-    """Write beside the end of a curve."""
+    """Write text beside the end of a curve."""
     axes.annotate(text, (x[-1], y[-1]), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6.5)

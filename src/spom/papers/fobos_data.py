@@ -1,4 +1,4 @@
-"""Landsat with all products of features and MNIST with Gaussian features, as the FOBOS paper has them, and FOBOS."""
+"""Landsat with all products of features and MNIST with Gaussian features, as in the FOBOS paper, and FOBOS."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ class Split:
     classes: int
 
     def error(self, theta: Floats) -> float:
-        """Test error of weights with the intercepts in their last row."""
+        """Return the test error of weights with the intercepts in their last row."""
         scores = self.X_test @ theta[:-1].astype(np.float32) + theta[-1]
         return float(np.mean(scores.argmax(axis=1) != self.y_test))
 
     def scores(self, theta: Floats, rows: Any = slice(None)) -> Floats:
-        """Scores of training examples."""
+        """Return the scores of training examples."""
         return np.asarray(self.X[rows] @ theta[:-1].astype(np.float32) + theta[-1], dtype=np.float64)
 
     def gradient(self, theta: Floats, rows: Any = slice(None)) -> Floats:
-        """The mean gradient of the logistic loss of these training examples."""
+        """Return the mean gradient of the logistic loss of these training examples."""
         slopes = np.asarray(LOSS.derivative(self.y[rows], self.scores(theta, rows)))
         slopes /= len(slopes)
         own = self.X[rows].T @ slopes.astype(np.float32)
         return np.vstack([own.astype(np.float64), slopes.sum(axis=0)])
 
     def objective(self, theta: Floats, penalty: Any) -> float:
-        """Mean logistic loss and penalty."""
+        """Return the mean logistic loss plus the penalty."""
         loss = float(np.mean(LOSS.value(self.y, self.scores(theta))))
         return loss + float(penalty.value(np.ascontiguousarray(theta[:-1])))
 
     def top(self, penalty: Any) -> float:
-        """The least strength that keeps all weights at zero, for `penalty` with strength one."""
+        """Return the least strength that keeps all weights at zero, for `penalty` with strength one."""
         slope = self.gradient(np.zeros((self.X.shape[1] + 1, self.classes)))[:-1]
         return float(penalty.max_strength(np.ascontiguousarray(slope)))
 
     def held_out(self, share: float, seed: int) -> Split:
-        """The training part cut into a training and a development part."""
+        """Split the training part into a training and a development part."""
         order = np.random.default_rng([seed, 4]).permutation(len(self.y))
         cut = round(share * len(order))
         dev, train = np.sort(order[:cut]), np.sort(order[cut:])
@@ -62,7 +62,7 @@ class Split:
 def fobos(
     split: Split, penalty: Any, eta0: float, rounds: int, *, part: float = 1.0, start: Any = None, seed: int = 0
 ) -> Iterator[Floats]:
-    """W <- prox(W - eta g), eta = eta0 / sqrt(t), g the mean gradient of `part` of the examples, drawn anew."""
+    """W <- prox(W - eta g), eta = eta0 / sqrt(t), g the mean gradient of `part` of the examples, drawn each round."""
     n = len(split.y)
     batch, random = max(1, round(part * n)), np.random.default_rng([seed, 7])
     theta = np.zeros((split.X.shape[1] + 1, split.classes)) if start is None else start.copy()
@@ -75,12 +75,12 @@ def fobos(
 
 
 def row_share(theta: Floats) -> float:
-    """The share of features with a non-zero weight, the intercept left out."""
+    """Return the share of features with a nonzero weight, excluding the intercept."""
     return float(np.mean(np.any(theta[:-1] != 0.0, axis=1)))
 
 
 def landsat(examples: int, seed: int) -> Split:
-    """`examples` of the training part, drawn with the seed; 36 features become their 1296 products."""
+    """Return `examples` training examples, drawn with the seed; 36 features become their 1296 products."""
     data = load("landsat")
     X, y = data.part("train")
     test, y_test = data.part("test")

@@ -33,11 +33,11 @@ FULL: Settings = {
 }
 QUICK: Settings = {"n": 300, "d": 120, "rounds": 300, "sparsity_rounds": 200, "newton_steps": [3, 6, 9, 12]}
 TINY: Settings = {"n": 60, "d": 10, "rounds": 30, "sparsity_rounds": 20, "steps": [3.0], "newton_steps": [4]}
-FLOOR = 1e-9  # below this a gap is rounding
+FLOOR = 1e-9  # gaps below this are rounding errors
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Gaps against rounds and CPU seconds; then the share of non-zero weights along runs with other strengths."""
+    """Compute gaps by round and by CPU second, then the share of nonzero weights during runs with other strengths."""
     s = settings
     bar.total(len(s["strengths"]) * (len(s["steps"]) * 2 + len(s["newton_steps"])) + len(s["sparsity_parts"]))
     X, y = half_sparse(s["n"], s["d"], seed)
@@ -78,7 +78,7 @@ class _Problem:
         return float(self.smooth.value(w) + self.penalty.value(w))
 
     def fobos(self, eta0: float, rounds: int) -> Iterable[Floats]:
-        """w <- prox(w - eta0/sqrt(t) gradient), the gradient of all examples."""
+        """w <- prox(w - eta0/sqrt(t) gradient), with the gradient of all examples."""
         w = np.zeros(self.smooth.shape)
         for t in range(1, rounds + 1):
             eta = eta0 / np.sqrt(t)
@@ -94,7 +94,7 @@ class _Problem:
             yield w
 
     def measure(self, iterates: Iterable[Floats]) -> dict[str, Any]:
-        """Gap, CPU seconds and share of non-zeros after each round; the seconds leave out what is measured here."""
+        """Measure gap, CPU seconds and share of nonzeros after each round; the seconds exclude the measurement."""
         gaps, seconds, shares, spent = [], [], [], 0.0
         begin = time.thread_time()
         for w in iterates:
@@ -103,7 +103,7 @@ class _Problem:
             seconds.append(spent)
             shares.append(np.count_nonzero(w) / w.size)
             begin = time.thread_time()
-        # The step that is fastest over the whole run: the least area under the curve in logarithm.
+        # The fastest step over the whole run has the least area under the logarithmic curve.
         area = float(np.log10(np.maximum(gaps, FLOOR)).mean())
         keep = _thinned(len(gaps))
         columns = {"gaps": gaps, "seconds": seconds, "shares": shares}
@@ -115,7 +115,7 @@ def _thinned(count: int) -> Any:
 
 
 def _interior_point(problem: _Problem, steps: list[int], bar: Bar) -> dict[str, Any]:
-    """A primal-dual interior-point method on exponential cones, stopped after so many Newton steps."""
+    """Run a primal-dual interior-point method on exponential cones, stopped after the given numbers of Newton steps."""
     cp = cvxpy()
     X, y, n = problem.smooth.X, problem.smooth.y, problem.smooth.X.shape[0]
     w = cp.Variable(X.shape[1])
@@ -125,7 +125,7 @@ def _interior_point(problem: _Problem, steps: list[int], bar: Bar) -> dict[str, 
     for count in steps:
         bar.step(f"interior point, {count} steps")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says that it was stopped early, which is what we asked for
+            warnings.simplefilter("ignore")  # it warns that it was stopped early, as intended
             begin = time.process_time()
             program.solve(solver="CLARABEL", max_iter=count)
             spent = time.process_time() - begin
@@ -136,7 +136,7 @@ def _interior_point(problem: _Problem, steps: list[int], bar: Bar) -> dict[str, 
 
 
 def _reached(curve: dict[str, Any], goal: float) -> tuple[float, float] | None:
-    """(rounds, seconds) at which the gap is first below the goal."""
+    """Return (rounds, seconds) at which the gap first reaches the goal."""
     for k, gap in enumerate(curve["gaps"]):
         if gap <= goal:
             return curve["rounds"][k], curve["seconds"][k]
@@ -144,7 +144,7 @@ def _reached(curve: dict[str, Any], goal: float) -> tuple[float, float] | None:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """What the paper's text says about the three curves."""
+    """Compare the three curves with the claims in the paper's text."""
     rows = []
     claims = {"FOBOS": "quickly near", "subgradient": "much slower", "interior point": "nearest in the end"}
     for part, curves in numbers["curves"].items():
@@ -170,13 +170,13 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def _before(curves: dict[str, Any], goal: float) -> bool:
-    """Whether FOBOS is at the goal before the interior-point method."""
+    """Tell whether FOBOS reaches the goal before the interior-point method."""
     ours, peer = (_reached(curves[name], goal) for name in ("FOBOS", "interior point"))
     return ours is not None and (peer is None or ours[1] < peer[1])
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Gap against seconds, one panel a strength; non-zeros along the runs."""
+    """Draw the gap against seconds, one panel per strength, and the share of nonzeros during the runs."""
     figure, axes = panels(1, len(numbers["curves"]) + 1, height=3.0)
     for place, (part, curves) in zip(axes[0], numbers["curves"].items(), strict=False):
         for k, (name, curve) in enumerate(curves.items()):

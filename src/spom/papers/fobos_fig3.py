@@ -1,8 +1,8 @@
-"""FOBOS, Figure 3: test error and row sparsity against the number of gradients, all examples or a part in each step.
+"""FOBOS, Figure 3: test error and row sparsity by number of gradients, with all examples or a part per step.
 
-The sizes are the paper's: 720 examples of Landsat with l1, 10,000 of MNIST with l1/l2. The strength is the one with the
-least error on a fifth of the training examples that is held out, the step the one with the least training objective;
-both are chosen with all examples in each step, and all parts then share them, as in the paper.
+The sizes are the paper's: 720 examples of Landsat with l1, 10,000 of MNIST with l1/l2. The strength is the one with
+the least error on a held-out fifth of the training examples, the step the one with the least training objective. Both
+are chosen with all examples per step, and shared by all parts, as in the paper.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TINY: Settings = {
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Mean curves over runs, each with other examples."""
+    """Compute mean curves over runs, each with other examples."""
     s = settings
     tries = len(s["steps"]) + len(s["strengths"])
     bar.total(sum(s["runs"][name] * len(s["parts"]) + tries for name in s["data"]))
@@ -87,7 +87,7 @@ def _unit(name: str, strength: float) -> Any:
 
 
 def _chosen(s: Settings, name: str, split: Split, seed: int, bar: Bar) -> dict[str, Any]:
-    """The step by the training objective at the middle strength, then the strength by the held-out error."""
+    """Choose the step by the training objective at the middle strength, then the strength by the held-out error."""
     split = split.held_out(s["held_out"], seed)
     top, rounds = split.top(_unit(name, 1.0)), s["tuning_passes"][name]
     middle = _unit(name, s["strengths"][len(s["strengths"]) // 2] * top)
@@ -108,7 +108,7 @@ def _chosen(s: Settings, name: str, split: Split, seed: int, bar: Bar) -> dict[s
 def _run(
     s: Settings, name: str, split: Split, part: float, chosen: dict[str, Any], seed: int
 ) -> dict[str, list[float]]:
-    """Error, rows in use and objective at some rounds."""
+    """Return error, share of nonzero rows and objective at some rounds."""
     penalty = _unit(name, chosen["strength"] * split.top(_unit(name, 1.0)))
     n = len(split.y)
     batch = max(1, round(part * n))
@@ -125,13 +125,13 @@ def _run(
 
 
 def _gradients_to(curve: dict[str, Any], error: float) -> float:
-    """Gradients until the test error is at most this."""
+    """Return the number of gradients until the test error is at most `error`."""
     pairs = zip(curve["gradients"], curve["error"], strict=True)
     return float(next((g for g, e in pairs if e <= error), np.inf))
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """How soon the error is near the least of the run on all examples, and how many rows are left."""
+    """Compare how soon the error is near the minimum of the run on all examples, and how many rows remain."""
     rows = []
     for name, case in numbers["found"].items():
         full = case["curves"]["1"]
@@ -145,7 +145,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
                 word = f"eta0 {case['eta0']:g} of {settings['steps']}; strength {case['strength']:g} of the largest"
                 rows.append(Row(f"{name}, all examples a step: to error {goal:.3f}", "", ours, word))
                 continue
-            # 'Very quickly' is read as half the gradients or fewer.
+            # 'Very quickly' is taken as half the gradients or fewer.
             word = f"{whole / at:.1f} times fewer than with all" if np.isfinite(at) else "the goal is the full run's"
             what = f"{name}, {float(part):.0%} of examples a step: to error {goal:.3f}"
             rows.append(Row(what, "much sooner than all", ours, word, bool(2 * at <= whole)))
@@ -162,7 +162,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Error above, sparsity below."""
+    """Draw the error in the top row and sparsity in the bottom row."""
     figure, axes = panels(2, len(numbers["found"]), height=4.6)
     titles = {"landsat": "Landsat, l1", "mnist": "MNIST, l1/l2"}
     for column, (name, case) in enumerate(numbers["found"].items()):

@@ -1,9 +1,9 @@
 """FOBOS, Table 1: test error against row sparsity for l1, l1/l2 and l1/l-inf, Landsat and MNIST.
 
-Each penalty is learnt by FOBOS with the gradient of all examples and the step eta0 / sqrt(t), along a path of falling
-strengths, each from the weights of the one before. eta0 is a multiple of 1 / (the loss's smoothness), chosen for each
-penalty by the training objective that a run from zero reaches at the sixth strength of the path, on the first draw. The
-sizes are those of the paper: 720 and 10,000 examples, for MNIST with one Gaussian feature per example.
+For each penalty, FOBOS runs with the gradient of all examples and the step eta0 / sqrt(t), along a path of decreasing
+strengths with warm starts. eta0 is a multiple of 1 / (the loss's smoothness), chosen for each penalty by the training
+objective that a run from zero reaches at the sixth strength of the path, on the first draw. The sizes are those of the
+paper: 720 and 10,000 examples, for MNIST with one Gaussian feature per example.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TINY: Settings = {
     "steps": [3.0, 10.0],
 }
 SHARES = (0.05, 0.1, 0.2, 0.4)
-# The paper's errors at these shares of non-zero rows.
+# The paper's errors at these shares of nonzero rows.
 PRINTED: dict[str, dict[str, tuple[float, float, float, float]]] = {
     "landsat": {"l1": (0.43, 0.30, 0.26, 0.22), "l1/l2": (0.29, 0.25, 0.22, 0.19), "l1/linf": (0.40, 0.30, 0.26, 0.22)},
     "mnist": {"l1": (0.37, 0.26, 0.15, 0.08), "l1/l2": (0.36, 0.26, 0.15, 0.08), "l1/linf": (0.47, 0.31, 0.24, 0.16)},
@@ -61,12 +61,12 @@ PENALTIES: dict[str, Any] = {
     "l1/l2": lambda s: GroupLasso(s, "rows"),
     "l1/linf": lambda s: GroupLInf(s, "rows"),
 }
-# Errors within this are called comparable; the paper prints two digits.
+# Errors within this margin are called comparable; the paper prints two digits.
 MARGIN = 0.02
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """A path for each draw and penalty."""
+    """Compute a path for each draw and penalty."""
     s = settings
     bar.total(sum((s["draws"][name] + 1) * len(PENALTIES) for name in s["data"]))
     found: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def _split(s: Settings, name: str, seed: int) -> Split:
 
 
 def _smoothness(split: Split) -> float:
-    """1/2 of the largest eigenvalue of X'X / n bounds the Hessian of the logistic loss of several classes."""
+    """Return 1/2 of the largest eigenvalue of X'X / n, which bounds the Hessian of the multiclass logistic loss."""
     v = np.ones(split.X.shape[1], dtype=np.float32)
     for _ in range(20):
         v = split.X.T @ (split.X @ v)
@@ -106,7 +106,7 @@ def _smoothness(split: Split) -> float:
 
 
 def _steps(s: Settings, name: str, split: Split, penalty: str, scale: float) -> dict[str, float]:
-    """The training objective that each step reaches from zero at one strength of the path."""
+    """Return the training objective that each step reaches from zero at one strength of the path."""
     make = PENALTIES[penalty]
     chosen = make(split.top(make(1.0)) * s["first"] * s["factor"] ** s["judged"])
     found = {}
@@ -134,13 +134,13 @@ def _path(s: Settings, name: str, split: Split, penalty: str, eta0: float) -> di
 
 
 def _at(path: dict[str, list[float]], share: float) -> float:
-    """The error at this share of rows, linear between the points of the path; at its ends that of the end."""
+    """Return the error at this share of rows, interpolated linearly along the path and constant beyond its ends."""
     order = np.argsort(path["rows"], kind="stable")
     return float(np.interp(share, np.array(path["rows"])[order], np.array(path["errors"])[order]))
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """The paper's claims, then its table with ours beside each number."""
+    """Return the paper's claims, then its table with our numbers."""
     rows = []
     for name, cases in numbers["found"].items():
         rows += _claims(name, {penalty: np.array(case["errors"]) for penalty, case in cases.items()})
@@ -163,7 +163,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def _claims(name: str, errors: dict[str, Any]) -> list[Row]:
-    """Landsat: l1/l2 is ahead of both. MNIST: l1 and l1/l2 are comparable, and l1/l-inf is behind them."""
+    """Check the claims: l1/l2 leads on Landsat; l1 and l1/l2 are comparable and ahead of l1/l-inf on MNIST."""
     texts = " / ".join(penalty + " " + ", ".join(f"{e:.3f}" for e in values) for penalty, values in errors.items())
     word = "errors at " + ", ".join(f"{share:.0%}" for share in SHARES) + " of the rows"
     if name == "landsat":
@@ -178,7 +178,7 @@ def _claims(name: str, errors: dict[str, Any]) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Error against share of rows: our paths, and the paper's points."""
+    """Draw the error against the share of rows: our paths, and the paper's points."""
     figure, axes = panels(1, len(numbers["found"]), height=3.2)
     for place, (name, cases) in zip(axes[0], numbers["found"].items(), strict=True):
         for k, (penalty, case) in enumerate(cases.items()):

@@ -1,14 +1,14 @@
-"""Whether a stored result is still what the code gives.
+"""Check whether a stored result still matches the code.
 
-A full run takes minutes, so results are kept in a file. A kept result is stale when
+A full run takes minutes, so results are stored in files. A stored result is stale if
 
 - the files of the experiment changed: the digest of its module and of the modules of `spom.papers` that it imports
-  differs (comments, docstrings and imports apart, and tables and drawings, which are rebuilt from the numbers);
-- the library behind it gives other numbers: a run of a second or so (the settings `TINY` of the experiment), whose
-  numbers were kept beside the result, is made again and compared.
+  differs (except comments, docstrings, imports, tables and drawings, which are rebuilt from the numbers);
+- the library gives other numbers: a run of about a second (the settings `TINY` of the experiment), whose numbers were
+  stored with the result, is repeated and compared.
 
-The second is stricter and milder than a digest of the whole library: a change that keeps every number needs no new
-run, and a change of behaviour is noticed wherever it was made.
+Unlike a digest of the whole library, the second check needs no new run for a change that keeps every number, and it
+notices a change of behaviour wherever it was made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spom.papers.experiment import Experiment
     from spom.papers.result import Result
 
-# The parts of the package that all experiments share, and that compute nothing.
+# Modules of the package that all experiments share and that compute nothing.
 _FRAME = (
     "catalogue",
     "command",
@@ -42,14 +42,14 @@ _FRAME = (
 )
 _SHOWN = ("compare", "draw")
 PROBE_SEED = 3
-# Numbers kept of a tiny run: enough to notice a change, few enough to store.
+# The number of values kept of a tiny run: enough to notice a change, few enough to store.
 _MOST = 200
-# Places that differ by more between processors: where a Frank-Wolfe run of few passes ends on ill-conditioned kernels.
+# Numbers that differ more between processors: the end of a short Frank-Wolfe run on ill-conditioned kernels.
 _BY_MACHINE = {"spom-fig2": "optimum."}
 
 
 def digest(code: Any) -> str:
-    """The digest of an experiment's module and of those of its package that it imports."""
+    """Return the digest of an experiment's module and of the modules of its package that it imports."""
     total = hashlib.sha256()
     for name in sorted(_imported(code.__name__, set())):
         total.update(name.encode() + b"\0" + _meaning(_source(name)).encode())
@@ -71,9 +71,9 @@ def _imported(module: str, seen: set[str]) -> set[str]:
 
 
 def _meaning(tree: ast.Module) -> str:
-    """The code without comments, docstrings, imports, and the functions that only show numbers.
+    """Return the code without comments, docstrings, imports, and the functions that only show numbers.
 
-    A module of the library that moves changes an import and no number; one that gives other numbers is the probe's.
+    Moving a library module changes imports but no numbers; the probe finds modules that give other numbers.
     """
     tree.body = [node for node in tree.body if getattr(node, "name", "") not in _SHOWN]
     for node in ast.walk(tree):
@@ -87,14 +87,14 @@ def _meaning(tree: ast.Module) -> str:
 
 
 def probe(experiment: Experiment) -> Numbers:
-    """The numbers of a tiny run, by their place."""
+    """Return the numbers of a tiny run, by place."""
     code = experiment.code
     settings = experiment.settings(quick=True, **code.TINY)
     return leaves(restored(plain(code.compute(settings, PROBE_SEED, Bar(experiment.id, False)))))
 
 
 def lasting_probe(experiment: Experiment) -> Numbers:
-    """The numbers that two tiny runs agree in: seconds and what depends on them are left out."""
+    """Return the numbers on which two tiny runs agree; seconds and values that depend on them are left out."""
     one, two = probe(experiment), probe(experiment)
     kept = [place for place in one if place in two and _same(one[place], two[place])]
     step = max(1, math.ceil(len(kept) / _MOST))
@@ -102,7 +102,7 @@ def lasting_probe(experiment: Experiment) -> Numbers:
 
 
 def leaves(value: Any, place: str = "") -> Numbers:
-    """All numbers in nested lists and dicts, by their place.
+    """Return all numbers in nested lists and dicts, by place.
 
     >>> leaves({"a": [1.0, {"b": 2.0}]})
     {'a.0': 1.0, 'a.1.b': 2.0}
@@ -116,12 +116,12 @@ def leaves(value: Any, place: str = "") -> Numbers:
 
 
 def _same(a: float, b: float) -> bool:
-    # Machines differ in the last digits, and a run of many steps makes more of them.
+    # Machines differ in the last digits, and long runs amplify the differences.
     return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-9)
 
 
 def stale(experiment: Experiment, result: Result, now: Numbers) -> str | None:
-    """Why the result must be made again, or None; `now` is the `probe` of today."""
+    """Return why the result must be computed again, or None; `now` is the current `probe`."""
     if result.code.get("files") != digest(experiment.code):
         return "the files of the experiment changed since it was run"
     kept = result.code.get("probe") or {}

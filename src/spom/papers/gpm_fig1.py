@@ -1,4 +1,4 @@
-"""GPM, Figure 1: the lasso by proximal gradients in the Euclidean and in the l1 norm, three sparsities."""
+"""GPM, Figure 1: the lasso by proximal gradients in the Euclidean and the l1 norm, three sparsities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Objective less optimum and distance to the truth along the rounds; the optimum has a duality gap of 1e-15."""
+    """Compute objective minus optimum and distance to the truth by round; the optimum has a duality gap of 1e-15."""
     s, found = settings, {}
     bar.total(len(s["sparsities"]) * len(METHODS))
     for sparsity in s["sparsities"]:
@@ -41,7 +41,7 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Which method is first at each sparsity, and the rounds that each takes."""
+    """Compare which method is first at each sparsity, and the rounds that each takes."""
     rows = []
     cases = list(numbers["found"].items())
     for place, (sparsity, case) in enumerate(cases):
@@ -66,13 +66,13 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def _place(curve: dict[str, Any], goal: float) -> tuple[bool, float]:
-    """Those that reach the goal by their rounds, then the others by what they reach."""
+    """Return a sort key: methods that reach the goal by their rounds, then the others by their final error."""
     done = curve["errors"][-1] <= goal
     return not done, curve["rounds"] if done else curve["errors"][-1]
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Objective above, estimation below, a column a sparsity."""
+    """Draw the objective in the top row and the estimation error in the bottom row, one column per sparsity."""
     figure, axes = panels(2, len(numbers["found"]), height=4.6)
     for column, (sparsity, case) in enumerate(numbers["found"].items()):
         top, bottom = axes[0, column], axes[1, column]

@@ -19,7 +19,7 @@ ACC, EXACT, CYCLIC = "l-inf accGPM", "FISTA, exact prox", "FISTA, cyclic project
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Both errors along the rounds at the strength that is shown; at the others only where each ends."""
+    """Compute both errors by round at the strength that is shown; at the others, only the final errors are reported."""
     s, found = settings, {}
     bar.total(2 * len(s["strengths"]) + 1)
     smooth, groups, truth = latent_learning(seed)
@@ -39,7 +39,7 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """What each reaches."""
+    """Report what each method reaches."""
     rows = []
     for strength, case in numbers["found"].items():
         for name, c in case["curves"].items():
@@ -63,7 +63,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Objective and distance to the optimum at the strength that is shown."""
+    """Draw the objective and the distance to the optimum at the strength that is shown."""
     figure, axes = panels(1, 2, height=3.0)
     case = numbers["found"][f"{settings['shown']:g}"]
     for k, (name, c) in enumerate(case["curves"].items()):

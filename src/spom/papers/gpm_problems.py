@@ -1,4 +1,4 @@
-"""The synthetic problems of the GPM paper, and the Euclidean prox that it compares with."""
+"""The synthetic problems of the GPM paper, and the Euclidean prox of its comparison."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spom.solvers import GeneralProximal, LinearSmooth
 
 
 def latent_case(p: int, seed: int) -> tuple[Floats, LatentGroupLasso]:
-    """2.5 p / 10 random groups of ten, u Gaussian, strength .8 times the smallest norm1 of a group.
+    """Draw 2.5 p / 10 random groups of ten, and Gaussian u; the strength is .8 times the smallest norm1 of a group.
 
-    Coordinates that no group has drawn replace drawn ones that other groups have too.
+    Coordinates that no group contains replace coordinates that several groups contain.
     """
     rng = np.random.default_rng(seed)
     groups = [rng.choice(p, 10, replace=False) for _ in range(int(2.5 * p / 10))]
@@ -38,7 +38,7 @@ def latent_case(p: int, seed: int) -> tuple[Floats, LatentGroupLasso]:
 
 
 def projections(penalty: LatentGroupLasso, u: Floats, exact: Floats, tol: float, dykstra: bool) -> int:
-    """Cycles of projections until the prox is within tol of the exact one, relative to its l2 norm."""
+    """Count the cycles of projections until the prox is within tol of the exact one, relative to its l2 norm."""
     groups, _, indices = penalty._structure(u.shape)
     y = np.empty_like(u)
     wanted = tol * float(np.linalg.norm(exact))
@@ -49,7 +49,7 @@ def projections(penalty: LatentGroupLasso, u: Floats, exact: Floats, tol: float,
 
 
 def lasso(s: int, n: int = 400, p: int = 1000, seed: int = 0) -> tuple[Any, L1, Floats]:
-    """Section 5.1: Gaussian design, an s-sparse vector with norm1 one, noise 1e-4."""
+    """Draw the data of section 5.1: Gaussian design, an s-sparse vector with norm1 one, noise 1e-4."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, p))
     x = np.zeros(p)
@@ -60,7 +60,7 @@ def lasso(s: int, n: int = 400, p: int = 1000, seed: int = 0) -> tuple[Any, L1, 
 
 
 class CyclicProx(LatentGroupLasso):
-    """The latent group lasso with the paper's Euclidean prox: anchored cyclic projections, 1e5 cycles at most."""
+    """The latent group lasso with the paper's Euclidean prox: anchored cyclic projections, at most 1e5 cycles."""
 
     precision = 1e-5
 
@@ -74,7 +74,7 @@ class CyclicProx(LatentGroupLasso):
 
 
 def latent_learning(seed: int = 0) -> tuple[Any, list[Any], Floats]:
-    """p 100, n 50: 1/2 norm(A x - b)^2 with x the indicator of two groups, norm1 one, noise 1e-4."""
+    """1/2 norm(A x - b)^2 with p = 100, n = 50, x the indicator of two groups, norm1 one, noise 1e-4."""
     _, penalty = latent_case(100, seed)
     rng = np.random.default_rng(seed + 1000)
     x = np.zeros(100)
@@ -83,12 +83,12 @@ def latent_learning(seed: int = 0) -> tuple[Any, list[Any], Floats]:
     x /= np.abs(x).sum()
     A = rng.standard_normal((50, 100))
     b = A @ x + 1e-4 * rng.standard_normal(50)
-    # The smooth part is a mean over the rows; the paper's is a sum.
+    # Our smooth part is a mean over the rows; the paper's is a sum.
     return LinearSmooth(np.sqrt(50) * A, np.sqrt(50) * b, Squared()), penalty.groups, x
 
 
 def cone_optimum(smooth: Any, penalty: LatentGroupLasso) -> tuple[Floats, float]:
-    """The solution by a cone solver, and its objective."""
+    """Return the solution of a cone solver, and its objective."""
     cp = cvxpy()
     n, p = smooth.X.shape
     B = penalty.membership((p,)).toarray()
@@ -100,7 +100,7 @@ def cone_optimum(smooth: Any, penalty: LatentGroupLasso) -> tuple[Floats, float]
 
 
 def curve(smooth: Any, penalty: Any, best: float, rounds: int, near: Floats, **options: Any) -> dict[str, Any]:
-    """Objective less the best and distance to `near` after each round, until the first is 1e-9; CPU seconds."""
+    """Return objective minus `best`, distance to `near` and CPU seconds by round, until the first is at most 1e-9."""
     errors, distances = [], []
     begin, spent = time.thread_time(), 0.0
     for state in GeneralProximal(smooth, penalty, **options):
@@ -114,7 +114,7 @@ def curve(smooth: Any, penalty: Any, best: float, rounds: int, near: Floats, **o
 
 
 def thinned(curve: dict[str, Any], points: int = 80) -> dict[str, Any]:
-    """The same with fewer points, even in logarithm; `at` says which rounds they are."""
+    """Return the curve with fewer points, evenly spaced in logarithm; `at` has their rounds."""
     keep = np.unique(np.geomspace(1, curve["rounds"], points).round().astype(np.int64)) - 1
     kept = {name: np.array(curve[name])[keep] for name in ("errors", "distances")}
     return {**curve, **kept, "at": keep + 1}
@@ -123,7 +123,7 @@ def thinned(curve: dict[str, Any], points: int = 80) -> dict[str, Any]:
 def cyclic_fista(
     smooth: Any, groups: list[Any], strength: float, best: float, near: Floats, *, seconds: float, rounds: int = 5000
 ) -> dict[str, Any]:
-    """FISTA with the paper's inner precision: 1e-5, falling linearly with the rounds; stopped after so many seconds."""
+    """Run FISTA with the paper's inner precision, 1e-5 divided by the round, and stop after `seconds`."""
     penalty, exact = CyclicProx(strength, groups), LatentGroupLasso(strength, groups)
     errors, distances = [], []
     begin = time.thread_time()

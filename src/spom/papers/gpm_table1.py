@@ -25,7 +25,7 @@ FULL: Settings = {
 }
 QUICK: Settings = {"dimensions": [64, 128], "tolerances": [1e-2, 1e-3], "runs": 1, "repeats": 3}
 TINY: Settings = {"dimensions": [64], "tolerances": [0.01], "repeats": 1}
-# Seconds of the paper's Table 1: the Euclidean prox, and the l-inf-norm prox with p_k, for each tolerance.
+# Seconds in the paper's Table 1: the Euclidean prox, and the l-inf-norm prox with p_k, for each tolerance.
 PRINTED: dict[int, tuple[tuple[float, float, float, float], tuple[float, float, float, float]]] = {
     64: ((0.055, 0.502, 5.234, 42.62), (0.058, 0.104, 0.258, 0.219)),
     128: ((0.103, 0.944, 9.422, 98.13), (0.142, 0.153, 0.207, 0.437)),
@@ -36,7 +36,7 @@ TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5)
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """CPU seconds, the least over repeats and the mean over problems."""
+    """Measure CPU seconds, the minimum over repeats and the mean over problems."""
     s, found = settings, {}
     bar.total(len(s["dimensions"]) * (2 + len(s["tolerances"])))
     for p in s["dimensions"]:
@@ -81,7 +81,7 @@ def _least(repeats: int, function: Callable[..., Any], *arguments: Any) -> float
 
 
 def _warm(u: Floats, penalty: LatentGroupLasso, repeats: int) -> tuple[float, int]:
-    """(seconds of a prox, most programs) at ten points near u one after the other, as a solver's iterates are."""
+    """Return (seconds of a prox, most programs) at ten successive points near u, similar to a solver's iterates."""
     solve = GeneralProx(penalty, "linf", u.size)
     rng = np.random.default_rng(1)
     points = [u + 1e-2 * rng.standard_normal(u.size) for _ in range(10)]
@@ -95,7 +95,7 @@ def _times(ratio: float) -> str:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Speed-ups beside the paper's."""
+    """Compare the speed-ups with the paper's."""
     rows = []
     for p, case in numbers["found"].items():
         for k, tol in enumerate(TOLERANCES):
@@ -127,7 +127,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Seconds against dimension, for the smallest tolerance, and against tolerance for the largest dimension."""
+    """Draw seconds against dimension, for the smallest tolerance, and against tolerance for the largest dimension."""
     figure, axes = panels(1, 2, height=3.1)
     left, right = axes[0]
     dimensions, tolerances = settings["dimensions"], settings["tolerances"]

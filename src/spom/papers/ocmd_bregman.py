@@ -1,10 +1,10 @@
 """Mirror descent, Corollary 6: online smoothed linearised Bregman iteration, recovery and risk against eps.
 
-y = <w*, x> + noise with a sparse w* and features +-1, so that the excess risk of w is 1/2 norm2(w - w*)^2 exactly. The
-map is strength times the 1-norm, smoothed within eps of zero, plus 1/2 norm2^2; strength 0 is plain online gradient
-descent, and eps = 0 (run here by hand: soft thresholding of the dual) the iteration that the corollary does not cover.
-The step eta0 / sqrt(t) of each is the one with the least excess at the end on other draws of the data. A run is said to
-converge where the excess still falls in its last half: log excess against log rounds has a slope below -.25 (the theory
+y = <w*, x> + noise with a sparse w* and features +-1, so the excess risk of w is exactly 1/2 norm2(w - w*)^2. The map
+is strength times the 1-norm, smoothed within eps of zero, plus 1/2 norm2^2. Strength 0 is plain online gradient
+descent; eps = 0 (implemented here by soft thresholding of the dual) is the iteration that the corollary does not cover.
+The step eta0 / sqrt(t) of each is the one with the least final excess on other draws of the data. A run is said to
+converge if the excess still falls in its last half: log excess against log rounds has a slope below -.25 (the theory
 has -.5), two standard errors included.
 """
 
@@ -41,7 +41,7 @@ PLAIN = "gradient descent"
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Excess risk along the rounds and how well the largest weights are the relevant ones, of each run."""
+    """Compute the excess risk by round, and how well the largest weights match the relevant ones, mean over runs."""
     s = settings
     marks = np.unique(np.geomspace(100, s["rounds"], s["points"]).astype(np.int64))
     names = [PLAIN, *(f"{eps:g}" for eps in s["eps"])]
@@ -63,7 +63,7 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 
 
 def _slope(marks: Any, excess: Floats) -> float:
-    """Of log excess in log rounds, over the last half of the rounds that are looked at."""
+    """Return the slope of log excess in log rounds, over the last half of the marks."""
     half = len(marks) // 2
     return float(np.polyfit(np.log(marks[half:]), np.log(np.maximum(excess[half:], 1e-300)), 1)[0])
 
@@ -111,7 +111,7 @@ def _unsmoothed(X: Floats, y: Floats, strength: float, eta: float, marks: Any) -
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """One row for each eps."""
+    """Return one row per eps."""
     rows = []
     for name, case in numbers["found"].items():
         covered = name not in (PLAIN, "0")
@@ -135,7 +135,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Risk along the rounds, and at the end against eps."""
+    """Draw the risk by round, and the final risk against eps."""
     figure, axes = panels(1, 2, height=3.2)
     left, right = axes[0]
     for k, (name, case) in enumerate(numbers["found"].items()):

@@ -1,6 +1,6 @@
-"""Mirror descent, Remark 1: with dense features and a sparse truth the p-norm map needs log d, the Euclidean d.
+"""Mirror descent, Remark 1: with dense features and a sparse truth, the p-norm map needs log d, the Euclidean map d.
 
-Features are +-1, the label is the sign of the sum of a few of them, so that weights 1 on those have no hinge loss. The
+Features are +-1, and the label is the sign of the sum of s of them, so weights 1 on these have no hinge loss. The
 bounds on the regret are norm2(w*) norm2(x) sqrt(T) = sqrt(s d T) for the Euclidean map and a constant times
 norm1(w*) norm_inf(x) sqrt(T log d) = s sqrt(T log d) for the p-norm map with p = 1 + 1/log d.
 """
@@ -36,7 +36,7 @@ MAPS = ("p-norm", "Euclidean")
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Rounds until the mean hinge loss so far is at the goal, each map with the best step of its grid."""
+    """Count the rounds until the running mean of the hinge loss reaches the goal, with the best step of each map."""
     s = settings
     bar.total(len(s["dimensions"]) * 2 * s["runs"])
     found: dict[str, Any] = {name: {} for name in MAPS}
@@ -53,12 +53,12 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 
 
 def _maps(s: Settings, d: int) -> tuple[str, ...]:
-    """The Euclidean map needs some 9 d rounds of d numbers: it stops at a dimension where that takes a few seconds."""
+    """Return the maps to run: the Euclidean one needs some 9 d rounds of d numbers, and is left out at large d."""
     return MAPS if d <= s["euclidean_up_to"] else MAPS[:1]
 
 
 def _fastest(s: Settings, d: int, name: str, seed: list[int]) -> tuple[int | None, float | None]:
-    """(rounds, eta0) of the best step; None where no step gets there."""
+    """Return (rounds, eta0) of the best step, or None if no step reaches the goal."""
     best: tuple[int | None, float | None] = (None, None)
     limit = s["most_entries"] // d
     for eta in s["steps"]:
@@ -69,7 +69,7 @@ def _fastest(s: Settings, d: int, name: str, seed: list[int]) -> tuple[int | Non
 
 
 def _rounds(s: Settings, d: int, name: str, eta: float, limit: int, seed: list[int]) -> int | None:
-    """Rounds until the mean loss so far is at the goal, with the steps eta norm(w*) / norm(x) / sqrt(t)."""
+    """Return the rounds until the running mean loss reaches the goal, with steps eta norm(w*) / norm(x) / sqrt(t)."""
     scale = np.sqrt(s["relevant"] / d) if name == "Euclidean" else s["relevant"] / np.sqrt(np.log(d))
     run = OnlineProximal(
         _blocks(s, d, limit, seed),
@@ -95,20 +95,20 @@ def _blocks(s: Settings, d: int, limit: int, seed: list[int]) -> Iterator[tuple[
 
 
 def _curve(numbers: Numbers, name: str) -> tuple[list[int], list[float]]:
-    """Dimensions and rounds, where the goal was reached."""
+    """Return dimensions and rounds of the cases that reached the goal."""
     cases = {int(d): case["rounds"] for d, case in numbers["found"][name].items()}
     used = {d: rounds for d, rounds in cases.items() if rounds is not None}
     return list(used), list(used.values())
 
 
 def exponent(numbers: Numbers, name: str) -> float:
-    """The slope of log rounds in log d."""
+    """Return the slope of log rounds in log d."""
     d, rounds = _curve(numbers, name)
     return float(np.polyfit(np.log(d), np.log(rounds), 1)[0]) if len(d) > 1 else float("nan")
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Rounds at each dimension, and how they grow."""
+    """Report the rounds at each dimension, and how they grow."""
     rows = []
     for d in map(str, settings["dimensions"]):
         texts, steps = [], []
@@ -129,7 +129,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Rounds against dimension, with both bounds as thin lines."""
+    """Draw rounds against dimension, with both bounds as thin lines."""
     figure, axes = panels(1, 1, width=4.5, height=3.3)
     place = axes[0, 0]
     for k, name in enumerate(MAPS):

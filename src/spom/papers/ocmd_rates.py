@@ -1,18 +1,18 @@
 """Mirror descent, Theorem 2: the excess risk of the last iterate falls as max(T^-theta log T, T^(theta-1)).
 
-The theorem is about the worst problem, so each run is made on two that are hard in different ways. In both an example
-shows one feature j, drawn with probability p_j, so that the risk is a sum that can be computed exactly:
+The theorem is about the worst case, so each run is made on two problems that are hard in different ways. In both, an
+example has one feature j, drawn with probability p_j, so the risk is a sum that can be computed exactly:
 
-- "noise": a few features, equally likely. What is left at the end is the noise of the last steps, eta_T = T^-theta;
+- "noise": a few features, equally likely. The remaining excess is the noise of the last steps, eta_T = T^-theta;
 - "tail": probabilities that fall geometrically, and the same weight on each. The rarest features are not learnt yet,
-  and what is left is 1 / (sum of the steps) = T^(theta-1).
+  and the remaining excess is 1 / (sum of the steps) = T^(theta-1).
 
-For theta < 1/2 the first term is the slower one as T grows, for theta > 1/2 the second: the slope is measured on the
-problem that shows it.
+As T grows, the slower term is the first one for theta < 1/2 and the second one for theta > 1/2. The slope is measured
+on the corresponding problem.
 
-Then the same with a penalty (strength norm1, by its prox), with the p-norm map, and with both. The optimum is still
-computed exactly, feature by feature. There the problems need not be the hardest ones any more, so that the excess may
-fall faster: the theorem asks that it does not fall more slowly, and that it stays below the bound.
+The runs are repeated with a penalty (strength norm1, by its prox), with the p-norm map, and with both. The optimum is
+still computed exactly, feature by feature. These problems need not be the hardest ones, so the excess may fall faster:
+the theorem only requires that it does not fall more slowly, and that it stays below the bound.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LOSSES: dict[str, Any] = {
     "logistic": Logistic(),
     "squared": Squared(),
 }
-# Whether there is a penalty, and the p-norm map; the losses that are run so.
+# The variants: (with a penalty, with the p-norm map); and the losses that are run with them.
 VARIANTS = {"composite": (True, False), "mirror": (False, True), "composite, mirror": (True, True)}
 VARIANT_LOSSES = ("hinge", "logistic")
 
@@ -82,7 +82,7 @@ class Power(Step):
 class Source:
     """Examples with one feature of value 1; the target is `high` with probability `likely`, else `low`.
 
-    `strength` is that of a penalty strength norm1(w), `mirror` the map.
+    `strength` is that of the penalty strength norm1(w), `mirror` is the map.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Source:
         self.least = self.risk(self.weights)
 
     def _best(self, share: float) -> float:
-        """The weight of a feature with this probability at the optimum."""
+        """Return the optimal weight of a feature with this probability."""
 
         def value(w: float) -> float:
             return share * float(self.value(np.array([w]))[0]) + self.strength * abs(w)
@@ -109,20 +109,20 @@ class Source:
         return 0.0 if value(0.0) <= float(found.fun) else float(found.x)
 
     def value(self, w: Floats) -> Floats:
-        """The expected loss of a feature with weight w."""
+        """Return the expected loss of a feature with weight w."""
         high, low = (np.full(w.shape, y) for y in (self.high, self.low))
         return np.asarray(self.likely * self.loss.value(high, w) + (1 - self.likely) * self.loss.value(low, w))
 
     def risk(self, w: Floats) -> float:
-        """The expected loss and the penalty."""
+        """Return the expected loss plus the penalty."""
         return float(self.shares @ self.value(w)) + self.strength * float(np.abs(w).sum())
 
     def excess(self, w: Floats) -> float:
-        """The risk at w less that of the best weights."""
+        """Return the risk at w minus that of the best weights."""
         return self.risk(w) - self.least
 
     def blocks(self, marks: Any, rng: np.random.Generator) -> Iterator[tuple[Any, Floats]]:
-        """New examples, in blocks that end at the marks."""
+        """Yield new examples, in blocks that end at the marks."""
         d, done = self.shares.size, 0
         for mark in marks:
             count, done = int(mark) - done, int(mark)
@@ -131,13 +131,13 @@ class Source:
             yield X, np.where(rng.random(count) < self.likely, self.high, self.low)
 
     def largest_step(self) -> float:
-        """Condition (2.2)."""
+        """Return the largest step that condition (2.2) allows."""
         one = np.zeros((1, self.shares.size))
         one[0, 0] = 1.0
         return largest_step(self.loss, self.penalty, self.mirror, one, [self.high])
 
     def bound(self, marks: Any, exponent: float) -> Floats | None:
-        """Theorem 2 with its constants; None where it does not hold."""
+        """Return the bound of Theorem 2 with its constants, or None if the theorem does not hold."""
         q, constant = self.loss.hoelder
         if exponent < q / (1 + q) - 1e-9:
             return None
@@ -162,14 +162,14 @@ class Source:
 
 
 def problems(settings: Settings) -> dict[str, Floats]:
-    """How likely each feature is, in the two problems."""
+    """Return the probability of each feature, in the two problems."""
     few, many = settings["noise_features"], settings["tail_features"]
     tail = settings["tail_ratio"] ** -np.arange(float(many))
     return {"noise": np.full(few, 1.0 / few), "tail": tail / tail.sum()}
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Excess risks at rounds that are even in logarithm, mean over runs, and their slopes."""
+    """Compute excess risks at rounds evenly spaced in logarithm, averaged over runs, and their slopes."""
     s = settings
     bar.total((len(LOSSES) + len(VARIANTS) * len(VARIANT_LOSSES)) * len(s["exponents"]) * 2)
     marks = _marks(s, s["rounds"])
@@ -194,7 +194,7 @@ def _marks(s: Settings, rounds: int) -> Any:
 def _case(
     s: Settings, name: str, exponent: float, parts: tuple[bool, bool], marks: Any, seed: int, bar: Bar
 ) -> dict[str, Any]:
-    """One loss and step on both problems; `parts` says whether there is a penalty, and another map."""
+    """Run one loss and step on both problems; `parts` says whether there is a penalty, and whether the p-norm map."""
     here: dict[str, Any] = {"theory": -min(exponent, 1 - exponent), "shown": "noise" if exponent < 0.5 else "tail"}
     strength, mirror = s["strength"] if parts[0] else 0.0, PNorm(s["power"]) if parts[1] else None
     runs = s["variant_runs"] if any(parts) else s["runs"]
@@ -203,7 +203,7 @@ def _case(
         source = Source(LOSSES[name], shares, s["likely"], strength, mirror)
         mean = np.mean([_curve(source, exponent, marks, [seed, run]) for run in range(runs)], axis=0)
         bound = source.bound(marks, exponent)
-        # The variants start slowly: their slope is that of the last part of the run.
+        # The variants start slowly, so their slope is taken over the last part of the run.
         first = marks[-1] // 10 if any(parts) else s["fit_from"]
         here[problem] = {"excess": mean, "slope": _slope(marks, mean, first), "bound": bound}
     return here
@@ -228,7 +228,7 @@ def _slope(marks: Any, excess: Floats, first: int) -> float:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Measured slopes against the theorem's."""
+    """Compare the measured slopes with the theorem's."""
     rows = []
     for key, here in numbers["found"].items():
         name, exponent = key.split("|")
@@ -260,7 +260,7 @@ def _row(what: str, here: dict[str, Any], near: bool) -> Row:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """One panel per theta: one line per loss, and the theorem's slope."""
+    """Draw one panel per theta, with one line per loss and the theorem's slope."""
     exponents = settings["exponents"]
     figure, axes = panels(1, len(exponents), height=3.0)
     rounds = np.array(numbers["rounds"])

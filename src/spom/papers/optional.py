@@ -1,4 +1,4 @@
-"""Packages that some experiments need and the library does not."""
+"""Packages that some experiments need but the library does not."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from spom.errors import SpomError
 
 
 def matplotlib() -> Any:
-    """matplotlib, or one line that says how to get it."""
+    """Return matplotlib, or raise an error that says how to install it."""
     return _load("matplotlib", "figures", "'spom[report]'")
 
 
 def cvxpy() -> Any:
-    """cvxpy, or one line that says how to get it."""
+    """Return cvxpy, or raise an error that says how to install it."""
     return _load("cvxpy", "the optimum by an interior-point method", "cvxpy")
 
 

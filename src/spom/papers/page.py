@@ -1,4 +1,4 @@
-"""One page out of all results: HTML that stands alone, and reStructuredText for the documentation."""
+"""One page with all results: self-contained HTML, and reStructuredText for the documentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ details { font-size: 13px } pre { white-space: pre-wrap } nav a { margin-right: 
 
 
 def html(results: Sequence[Result], failed: Mapping[str, str], folder: Path) -> str:
-    """The page; figures are taken from `folder` and put into it."""
+    """Return the page; figures are read from `folder` and embedded."""
     by_id = {result.id: result for result in results}
     parts = []
     for experiment in list_experiments():
@@ -45,7 +45,7 @@ def html(results: Sequence[Result], failed: Mapping[str, str], folder: Path) -> 
 
 
 def not_held(results: Sequence[Result]) -> list[str]:
-    """The claims of the papers that do not hold in these results, one line each."""
+    """Return the claims of the papers that do not hold in these results, one line each."""
     return [f"{result.id}: {row.what}: {row.ours} (paper: {row.paper})" for result in results for row in result.missed]
 
 
@@ -73,7 +73,7 @@ def _section(result: Result, image: Path) -> str:
 
 
 def _rst(text: str) -> str:
-    # A dash alone would be an item of a list.
+    # A single dash would be a list item.
     text = "\N{EN DASH}" if text == "-" else text
     for sign in "\\*`|_":
         text = text.replace(sign, "\\" + sign)
@@ -81,7 +81,7 @@ def _rst(text: str) -> str:
 
 
 def rst(results: Sequence[Result], images: str) -> str:
-    """The same as a page of the documentation; `images` is the folder of the figures, relative to the page."""
+    """Return the page for the documentation; `images` is the folder of the figures, relative to the page."""
     title = "The papers' tables and figures"
     lines = [
         title,

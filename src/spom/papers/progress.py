@@ -1,4 +1,4 @@
-"""A progress bar on standard error, silent where that is no terminal."""
+"""A progress bar on standard error, silent if that is not a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Bar:
-    """`total(n)` says how many steps there are, `step(what)` that one begins; without a terminal nothing is shown.
+    """A bar for `total(n)` steps, with `step(what)` at the beginning of each; without a terminal nothing is shown.
 
     >>> with Bar("nothing is shown here", show=False) as bar:
     ...     bar.total(2)
@@ -35,13 +35,13 @@ class Bar:
             self._progress.stop()
 
     def total(self, steps: int) -> None:
-        """How many times `step` will be called."""
+        """Set how many times `step` will be called."""
         if self._progress is not None:
             # The first call begins the first step, so nothing is done yet.
             self._progress.update(self._task, total=steps, completed=-1)
 
     def step(self, what: str = "") -> None:
-        """The next step begins."""
+        """Begin the next step."""
         if self._progress is not None:
             text = f"{self.title}: {what}" if what else self.title
             self._progress.update(self._task, advance=1, description=text)

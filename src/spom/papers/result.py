@@ -24,9 +24,9 @@ PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "highspy", "cvxpy", "matp
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: what, the paper's figure or claim, ours, a note, and whether the claim holds here.
+    """A row of the table: quantity, the paper's figure or claim, ours, a note, and whether the claim holds here.
 
-    `met` is None where the paper claims nothing that a number could decide.
+    `met` is None if the paper claims nothing that a number could decide.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave. Numbers are rounded to seven digits when they are written, everything else is kept."""
+    """The result of a run. Numbers are rounded to seven digits when they are written; everything else is kept."""
 
     id: str
     title: str
@@ -62,14 +62,14 @@ class Result:
         """Write `ID.json`, under a temporary name first."""
         path = Path(folder) / f"{self.id}.json"
         text = json.dumps({"format": FORMAT, **plain(asdict(self))}, indent=1, allow_nan=False)
-        # A list of numbers takes one line, not one for each.
+        # Each list of numbers takes one line.
         text = re.sub(r"\[[-+.\deE,\s]+\]", lambda found: " ".join(found[0].split()), text)
         write(path, text + "\n")
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """Read what `save` wrote."""
+        """Read a result that `save` wrote."""
         try:
             kept = json.loads(Path(path).read_text(encoding="utf-8"))
             if kept.pop("format") > FORMAT:
@@ -81,7 +81,7 @@ class Result:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what took part, the commit where there is one, and the kind of machine."""
+    """Return the versions of Python and the packages, the commit if there is one, and the kind of machine."""
     from spom import __version__
 
     found = {"spom": __version__, "commit": commit(), "python": platform.python_version()}
@@ -94,7 +94,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit that the package was run from, with a + for changes since; empty outside of a checkout."""
+    """Return the commit that the package was run from, with a + for later changes; empty outside of a checkout."""
     here = Path(__file__).resolve().parent
     git = ["git", "-C", str(here)]
     try:
@@ -108,7 +108,7 @@ def commit() -> str:
 
 
 def plain(value: Any) -> Any:
-    """Lists, dicts, strings and numbers of seven digits; NaN and infinities as strings, for JSON has none."""
+    """Return lists, dicts, strings and numbers of seven digits; NaN and infinities as strings, since JSON has none."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -122,7 +122,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The inverse of `plain`, as far as NaN and infinities go."""
+    """Invert `plain` for NaN and infinities."""
     if isinstance(value, dict):
         return {key: restored(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -131,7 +131,7 @@ def restored(value: Any) -> Any:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name in its folder, and move it."""
+    """Write a file under a temporary name in its folder, then rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)

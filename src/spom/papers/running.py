@@ -29,16 +29,16 @@ def run(
 ) -> Result:
     """Run one experiment; write `ID.json` and `ID.png` into `folder` (None: nothing), and return the result.
 
-    `settings` go over those of the full or quick run. The same seed gives the same numbers, timings apart.
+    `settings` override those of the full or quick run. The same seed gives the same numbers, except timings.
     """
     experiment = find(id)
     chosen = experiment.settings(quick, **(settings or {}))
     code = experiment.code
     if figure and folder is not None:
-        picture(lambda: panels(1, 1)[0])  # a missing matplotlib is reported before the work, not after
+        picture(lambda: panels(1, 1)[0])  # reports a missing matplotlib before the work
     begin = time.process_time()
     with Bar(experiment.id, progress) as bar:
-        # What is compared and drawn is what the file holds.
+        # Compare and draw the same numbers as in the file.
         numbers = restored(plain(code.compute(chosen, seed, bar)))
     result = Result(
         id=experiment.id,
@@ -62,19 +62,19 @@ def run(
 
 
 def table_of(experiment: Experiment, numbers: Numbers, settings: Settings, quick: bool) -> list[Row]:
-    """The rows that the numbers give. A quick run is too small to decide a claim: it gives no verdict."""
+    """Return the rows for these numbers. Quick runs are too small to decide a claim, so they give no verdict."""
     rows = experiment.code.compare(numbers, settings)
     return [replace(row, met=None) for row in rows] if quick else rows
 
 
 def again(result: Result) -> Result:
-    """The result with its table rebuilt from its numbers by the current code."""
+    """Return the result with its table rebuilt from its numbers by the current code."""
     experiment = find(result.id)
     return replace(result, table=table_of(experiment, result.numbers, result.settings, result.quick))
 
 
 def draw(result: Result, dpi: int = 150) -> bytes:
-    """The figure of a result, as a PNG."""
+    """Return the figure of a result, as a PNG."""
     code = find(result.id).code
     return picture(lambda: code.draw(result.numbers, result.settings), dpi)
 
@@ -87,9 +87,9 @@ def run_all(
     progress: bool | None = None,
     done: Callable[[Experiment, Result | SpomError], None] | None = None,
 ) -> list[Result]:
-    """Run them all and put them on one page, `index.html`, which also lists those that could not run.
+    """Run all experiments and write one page, `index.html`, which also lists those that could not run.
 
-    `done` is called with each experiment as it ends and its result, or the error that stopped it.
+    `done` is called at the end of each experiment, with the experiment and its result or error.
     """
     from spom.papers.page import html
 
@@ -103,7 +103,7 @@ def run_all(
         except SpomError as error:
             outcome = error
             failed[experiment.id] = str(error)
-        # After each, so that a run that is stopped leaves a page of what it did.
+        # Written after each experiment, so that an interrupted run leaves a page.
         write(Path(folder) / "index.html", html(found, failed, Path(folder)))
         if done is not None:
             done(experiment, outcome)

@@ -1,6 +1,6 @@
-"""SPOM, Figure 1: test accuracy against training time, single kernels and learnt combinations.
+"""SPOM, Figure 1: test accuracy against training time, for single kernels and learnt combinations.
 
-C of each model is chosen by cross-validation within the words of the first training fold, its step by the paper's rule.
+Each model's C is chosen by cross-validation within the words of the first training fold, its step by the paper's rule.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ QUICK: Settings = {
     "most_test_words": 500,
 }
 TINY: Settings = {"epochs": 2, "shown": [1, 2], "most_words": 12, "most_test_words": 10}
-# The paper's solid and dashed lines.
+# The paper's solid lines and dashed lines.
 SHOWN = ("Linear (L)", "Quadratic (Q)", "Gaussian (G)", "Average (L+Q+G)/3", "Sum L+Q+G", "MKL L, Q, G")
 SPARSE = ("Linear (L)", "B1-spline (B)", "Average (L+B)/2", "MKL L, B")
 MODELS = {model.name: model for model in TABLE}
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Accuracy and CPU seconds after some passes, mean over folds; the choice of eta0 is not counted."""
+    """Compute accuracy and CPU seconds after some passes, mean over folds; the choice of eta0 is not timed."""
     s = settings
     names = list(dict.fromkeys([*SHOWN, *SPARSE]))
     bar.total(s["folds"] * 2)
@@ -73,7 +73,7 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Which model is at 85 % first; accuracy after the first and the last pass."""
+    """Compare which model reaches 85 % first, and the accuracy after the first and the last pass."""
     curves = numbers["curves"]
     sooner = {name: _time_to(curves[name], 0.85) for name in SHOWN}
     text = ", ".join(
@@ -101,7 +101,7 @@ def _time_to(case: dict[str, Any], accuracy: float) -> float:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """The paper's solid lines on the left, its dashed ones on the right; stars are the paper's ends."""
+    """Draw the paper's solid lines on the left, its dashed lines on the right; stars are the paper's final values."""
     figure, axes = panels(1, 2, height=3.9)
     for place, shown in ((axes[0, 0], SHOWN), (axes[0, 1], SPARSE)):
         for k, name in enumerate(shown):

@@ -1,7 +1,7 @@
-"""SPOM, Figure 2: SPOM against wrappers around structured Pegasos, objective against passes, with the true optimum.
+"""SPOM, Figure 2: SPOM against wrappers around structured Pegasos, objective by pass, with the true optimum.
 
-Every method has one number that sets its step: eta0 of SPOM's eta0 / sqrt(t), and where the counter of Pegasos' 1 / t
-starts. Each is chosen in the same way: the least objective after `tuning_epochs` passes over the words of another fold.
+Every method has one number that sets its step: eta0 in SPOM's eta0 / sqrt(t), and the start of the counter in Pegasos'
+1 / t. All are chosen in the same way: by the least objective in `tuning_epochs` passes over the words of another fold.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ WRAPPERS = {"Gauss-Seidel": "gauss-seidel", "SimpleMKL": "simple"}
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Objective times N after each pass; the optimum lies between the dual solver's bound and its objective."""
+    """Compute the objective times N after each pass; the optimum is between the dual solver's bound and objective."""
     s = settings
     tuned = (SPOM, *WRAPPERS)
     bar.total(len(s["steps"]) + len(WRAPPERS) * len(s["offsets"]) + len(tuned) + 3)
@@ -93,7 +93,7 @@ def _problem(s: Settings, fold: int) -> tuple[KernelProblem, SparseMKL]:
 def _run(
     name: str, problem: KernelProblem, penalty: SparseMKL, number: float | None, epochs: int, seed: int
 ) -> list[float]:
-    """The objective after each pass of one method, `number` its step."""
+    """Return the objective after each pass of one method, with `number` setting its step."""
     if name in WRAPPERS:
         options = {"epochs": epochs, "offset": number or 0.0, "random_state": seed}
         wrapper = WrapperMKL(problem, penalty, WRAPPERS[name], **options)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def _objectives(run: Any, problem: KernelProblem, penalty: SparseMKL) -> Iterato
 
 
 def objective(problem: KernelProblem, penalty: SparseMKL, coefficients: Sequence[Any], transitions: Any) -> float:
-    """Mean hinge loss + strength/2 [(sum of kernels' norms)^2 + norm(transitions)^2], from coefficients."""
+    """mean hinge loss + strength/2 [(sum of kernels' norms)^2 + norm(transitions)^2], from coefficients."""
     scores = np.zeros((problem.n_labels, problem.n_tokens))
     norms = []
     for gram, a in zip(problem.grams, coefficients, strict=True):
@@ -130,7 +130,7 @@ def objective(problem: KernelProblem, penalty: SparseMKL, coefficients: Sequence
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """How far above the optimum each is after some passes, and the paper's two claims."""
+    """Report how far above the optimum each method is after some passes, and the paper's two claims."""
     low, high = numbers["optimum"]["low"], numbers["optimum"]["high"]
     curves = numbers["curves"]
     rows = []
@@ -156,13 +156,13 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def _edge(numbers: Numbers, name: str) -> str:
-    """Say so where the best of a grid is its first or last."""
+    """Return a remark if the best value of a grid is its first or last."""
     grid = [float(number) for number in numbers["grids"][name]]
     return ", an end of its grid" if len(grid) > 1 and numbers["chosen"][name] in (grid[0], grid[-1]) else ""
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """The curves, and the bracket of the optimum as a band."""
+    """Draw the curves, and the bounds of the optimum as a band."""
     figure, axes = panels(1, 1, width=5.0, height=3.6)
     place = axes[0, 0]
     for k, (name, curve) in enumerate(numbers["curves"].items()):

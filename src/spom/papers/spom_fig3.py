@@ -1,8 +1,8 @@
-"""SPOM, Figure 3: template weights along the epochs, and parsers with templates kept by SPOM and by a plain SVM.
+"""SPOM, Figure 3: template weights by epoch, and parsers with templates kept by SPOM and by a plain SVM.
 
-The strength of SPOM and that of the SVM are chosen in the same way: the ranking that each strength gives is judged by a
-plain parser with its first templates (a share of `judged`), trained on the training part and scored on the development
-part. All parsers make the same number of epochs.
+The strengths of SPOM and of the SVM are chosen in the same way: each strength's ranking is judged by a plain parser
+with its first templates (a share of `judged`), trained on the training part and scored on the development part. All
+parsers run the same number of epochs.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ RANKINGS = {
     "pruning": "by our pruning",
     "chance": "by chance",
 }
-# Test UAS of the paper with all 507 templates: the standard SVM and MKL.
+# The paper's test UAS with all 507 templates: the standard SVM and MKL.
 PRINTED = {"SVM": 0.9092, "SPOM": 0.9067}
-# Differences below this are called a tie: twice the standard error of UAS on 25,000 words is about .4 points, and
-# parsers that share most of their errors differ by half of that by chance.
+# Smaller differences are called ties: twice the standard error of UAS on 25,000 words is about .4 points, and parsers
+# that share most of their errors differ by half of that by chance.
 TIE = 0.002
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """SPOM and an SVM with all templates; then plain SVMs with the best templates of each ranking."""
+    """Train SPOM and an SVM with all templates, then plain SVMs with the best templates of each ranking."""
     s = settings
     bar.total(2 * sum(map(len, s["strengths"].values())) + len(s["shares"]) * (len(RANKINGS) - 1 + s["draws"]))
     train, dev, test = trees(s["data"], s["sentences"], s["test_sentences"])
@@ -98,7 +98,7 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 def _sizes(
     s: Settings, seed: int, bar: Bar, data: tuple[Treebank, Treebank], orders: dict[str, Ints], names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """Test UAS of plain parsers with the first templates of each ranking."""
+    """Return the test UAS of plain parsers with the first templates of each ranking."""
     train, test = data
     found: dict[str, dict[str, float]] = {name: {} for name in RANKINGS}
     chance = [np.random.default_rng([seed, draw]).permutation(len(names)) for draw in range(s["draws"])]
@@ -142,12 +142,12 @@ def _fitted(
 
 
 def _order(parser: Any) -> Ints:
-    """Templates by their norms, the largest first."""
+    """Return templates by their norms, largest first."""
     return np.argsort(-parser.block_weights_, kind="stable")
 
 
 def _first(names: list[str], order: Ints, size: int) -> list[str]:
-    """The best names, in the order of the whole set."""
+    """Return the best names, in the order of the whole set."""
     return [names[i] for i in np.sort(order[:size])]
 
 
@@ -156,13 +156,13 @@ def _uas(parser: Any, test: Treebank) -> float:
 
 
 def _some(weights: Any, order: Ints, count: int = 40) -> Any:
-    """Weights along the epochs of templates spread evenly over the ranking, best first."""
+    """Return weights by epoch of templates spread evenly over the ranking, best first."""
     chosen = order[np.unique(np.linspace(0, len(order) - 1, count).round().astype(np.int64))]
     return weights[:, chosen].T
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """UAS without punctuation at each size; the claim is that SPOM's ranking is ahead of the SVM's."""
+    """Compare UAS without punctuation at each size; the claim is that SPOM's ranking is ahead of the SVM's."""
     rows = []
     for size in numbers["uas"]["SPOM"]:
         values = {name: numbers["uas"][name][size] for name in RANKINGS}
@@ -186,7 +186,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Weights along the epochs, and UAS against size."""
+    """Draw weights by epoch, and UAS against size."""
     figure, axes = panels(1, 2, height=3.3)
     left, right = axes[0]
     weights = np.array(numbers["weights"])

@@ -1,4 +1,4 @@
-"""Handwritten words with kernels: what the experiments of SPOM on them share."""
+"""Handwritten words with kernels: code shared by the SPOM experiments on them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from spom.solvers.mkl.online.solver import OnlineKernels
 from spom.solvers.mkl.problem import KernelProblem
 
 LABELS = 26
-DUAL = "dual averaging"  # in place of a step rule: the solver that is our default
+DUAL = "dual averaging"  # in place of a step rule: our default solver
 
 
 @dataclass(frozen=True)
 class Words:
-    """Words one after another: letters as rows of pixels, their labels, and where each word begins."""
+    """A sequence of words: letters as rows of pixels, their labels, and where each word begins."""
 
     X: Any
     y: Ints
@@ -37,7 +37,7 @@ class Words:
         return int(self.offsets.size - 1)
 
     def part(self, chosen: Any) -> tuple[Words, Ints]:
-        """Some of the words, and which letters those are."""
+        """Return some of the words, and the indices of their letters."""
         spans = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in chosen]
         letters = np.concatenate(spans)
         offsets = np.concatenate([[0], np.cumsum([span.size for span in spans])])
@@ -50,12 +50,12 @@ def _data() -> Any:
 
 
 def words(chosen: Any = None, most: int | None = None) -> Words:
-    """The words of the data set in which `chosen` (a function of the folds) holds; at most so many of them."""
+    """Return at most `most` words for which `chosen`, a function of the folds, is true."""
     data = _data()
     mask = np.ones(len(data.y), dtype=bool) if chosen is None else chosen(data.folds)
     where = np.flatnonzero(mask)
     if most is not None and most < where.size:
-        # Spread over all of them: neighbours are by the same hand.
+        # Spread over all of them, because neighbours are by the same writer.
         where = where[np.linspace(0, where.size - 1, most).round().astype(np.int64)]
     X, y = data.X[where], data.y[where]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in y])])
@@ -64,15 +64,15 @@ def words(chosen: Any = None, most: int | None = None) -> Words:
 
 
 def base_kernels(X: Any) -> list[Any]:
-    """Linear and quadratic with unit diagonal, Gaussian with variance 5, the spline with 95 % zeros, plain linear."""
+    """Return linear and quadratic with unit diagonal, Gaussian with variance 5, spline with 95 % zeros, and linear."""
     return [Linear(normalize=True), Polynomial(2, normalize=True), Gaussian(5.0), BSpline().fitted(X), Linear()]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A row of Table 1: each block is a sum of weights times base kernels; several blocks are learnt as MKL.
+    """A row of Table 1: each block is a weighted sum of base kernels; several blocks are learnt as MKL.
 
-    `learnt` says whether the weight of the transitions is learnt too; `rate` is the paper's accuracy, its deviation
+    `learnt` says whether the weight of the transitions is learnt too; `rate` has the paper's accuracy, its deviation
     and its seconds.
     """
 
@@ -108,7 +108,7 @@ TABLE: tuple[Model, ...] = (
 
 
 def grams_of(base: Sequence[Any], model: Model, letters: Ints | None = None) -> list[Any]:
-    """The Gram matrix of each block of a model, of all letters or of some."""
+    """Return the Gram matrix of each block of a model, for all letters or for some."""
     return [_mixed(base, block, letters) for block in model.blocks]
 
 
@@ -134,23 +134,23 @@ def _dense(gram: Any) -> Any:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a run learnt: coefficients of the training letters for each base kernel, the transitions, and its cost."""
+    """The result of a run: coefficients of the training letters for each base kernel, the transitions, and the cost."""
 
     coef: dict[int, Any]
     transitions: Floats
     norms: Floats
     seconds: float
-    setup: float = 0.0  # the part of the seconds that the choice of a step took
+    setup: float = 0.0  # the seconds spent on choosing a step, included in `seconds`
 
     @property
     def beta(self) -> Floats:
-        """The weights of the blocks, transitions left out."""
+        """The weights of the blocks, without transitions."""
         norms = self.norms[:-1]
         return np.asarray(norms / max(float(norms.sum()), 1e-300))
 
 
 def solver(grams: Sequence[Any], train: Words, model: Model, C: float, **options: Any) -> Any:
-    """SPOM on these words, C = 1 / (strength N); with `step=DUAL` by dual averaging."""
+    """Return SPOM on these words, C = 1 / (strength N), or dual averaging with `step=DUAL`."""
     problem = KernelProblem.of(grams, train.y, LABELS, train.offsets, check=False)
     strength = 1.0 / (C * len(train))
     options["penalty"] = SparseMKL(strength) if len(model.blocks) > 1 else SquaredL2(strength)
@@ -170,9 +170,9 @@ def fit(
     epochs: int = 20,
     seed: int = 0,
 ) -> Iterator[Fitted]:
-    """SPOM on these words, C = 1 / (strength N); what is learnt after each pass, with its CPU seconds so far.
+    """Run SPOM on these words, C = 1 / (strength N); yield the result after each pass, with the CPU seconds so far.
 
-    `grams` are the model's own, from `grams_of`.
+    `grams` are those of the model, from `grams_of`.
     """
     begin = time.thread_time()
     run = solver(grams, train, model, C, step=step, epochs=epochs, random_state=seed)
@@ -193,7 +193,7 @@ def fit(
 def accuracies(
     fitted: Sequence[Fitted], kernels: Sequence[Any], train: Any, test: Words, block: int = 4000
 ) -> list[float]:
-    """Per letter, of several models at once: each base kernel between test and training letters is made once."""
+    """Return each model's accuracy per letter; each base kernel of test and training letters is computed once."""
     right = np.zeros(len(fitted), dtype=np.int64)
     used = sorted({k for f in fitted for k in f.coef})
     stacked = {k: np.concatenate([f.coef[k] for f in fitted if k in f.coef], axis=1).astype(np.float32) for k in used}
@@ -206,7 +206,7 @@ def accuracies(
         scores = np.zeros((len(fitted), b - a, LABELS))
         for k in used:
             values = kernels[k].block(test.X[a:b], train)
-            # Single precision is twice as fast, and letters are not that close.
+            # Single precision is twice as fast, and scores of letters are not close enough for it to matter.
             values = values.astype(np.float32) if hasattr(values, "tocsr") else np.asarray(values, dtype=np.float32)
             products = np.asarray(values @ stacked[k])
             for place, i in enumerate(where[k]):
@@ -219,7 +219,7 @@ def accuracies(
 
 
 def decoded(scores: Floats, offsets: Ints, transitions: Floats) -> Ints:
-    """The best labels of each word."""
+    """Return the best labels of each word."""
     out = np.empty(len(scores), dtype=np.int64)
     none = np.zeros(LABELS)
     for a, b in pairwise(offsets.tolist()):
@@ -238,9 +238,9 @@ def cross_validated(
     epochs: int,
     seed: int,
 ) -> list[float]:
-    """Accuracy on held-out words for each C of the grid, mean over the parts.
+    """Return the accuracy on held-out words for each C of the grid, mean over the parts.
 
-    The paper's rule picks its eta0 once for each C, on all the words, and not again in each part.
+    The paper's rule chooses eta0 once for each C, on all the words, and not again in each part.
     """
     order = np.random.default_rng(seed).permutation(len(train))
     whole = grams_of(base, model)
@@ -268,6 +268,6 @@ def _between(gram: Any, rows: Ints, columns: Ints) -> Any:
 
 
 def gram_matrices(train: Words) -> tuple[list[Any], list[Any]]:
-    """(base kernels, their Gram matrices) of the training letters."""
+    """Return (base kernels, their Gram matrices) for the training letters."""
     kernels = base_kernels(train.X)
     return kernels, list(build(kernels, train.X))

@@ -1,11 +1,11 @@
 """SPOM, Proposition 3: the regret of Algorithm 1 against its three bounds.
 
-Logistic loss, penalty strength/2 (sum of block norms)^2. Two streams: examples drawn independently, and an adversary
-that shows the same inputs and answers against every prediction. The best fixed theta in hindsight is found by the
-batch solver.
+Logistic loss, penalty strength/2 (sum of block norms)^2. There are two streams: examples drawn independently, and an
+adversary with the same inputs and the label opposite to every prediction. The batch solver finds the best fixed theta
+in hindsight. The three step rules are:
 
-1. the fixed step norm(theta*) / (G sqrt(T)) that the proposition asks for, one run for each T;
-2. eta0/sqrt(t) with the projection onto the ball that holds the optimum, eta0 = F / (sqrt(2) G);
+1. the fixed step norm(theta*) / (G sqrt(T)) that the proposition requires, one run per T;
+2. eta0/sqrt(t) with projection onto the ball that contains the optimum, eta0 = F / (sqrt(2) G);
 3. 1/(sigma t), for the loss with sigma/2 norm2^2 moved into it, on the ball in which that is G-Lipschitz.
 """
 
@@ -41,7 +41,7 @@ STREAMS = ("independent", "adversarial")
 
 
 def stream(s: Settings, T: int, seed: int) -> tuple[Floats, Floats]:
-    """Unit rows; labels from weights on one block, a part of them flipped."""
+    """Return unit rows, and labels from weights on one block, a part of them flipped."""
     rng = np.random.default_rng([seed, T])
     d = s["blocks"] * s["block_size"]
     X = rng.standard_normal((T, d))
@@ -55,9 +55,10 @@ def stream(s: Settings, T: int, seed: int) -> tuple[Floats, Floats]:
 def online_loss(
     X: Floats, y: Floats, against: bool, penalty: Any, step: Callable[[int], float], radius: float, sigma: float
 ) -> float:
-    """Algorithm 1 as printed: the sum over t of penalty(theta_t) + L_t(theta_t).
+    """Run Algorithm 1 as printed; return the sum over t of penalty(theta_t) + L_t(theta_t).
 
-    L_t is the logistic loss plus sigma/2 norm2^2. With `against`, y is written: the sign that theta_t does not expect.
+    L_t is the logistic loss plus sigma/2 norm2^2. With `against`, y is overwritten by the signs that theta_t does not
+    predict.
     """
     loss, theta, total = Logistic(), np.zeros(X.shape[1]), 0.0
     for t in range(len(y)):
@@ -75,7 +76,7 @@ def online_loss(
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """Regret and bound at each T."""
+    """Compute regret and bound at each T."""
     s = settings
     bar.total(len(STREAMS) * len(s["rounds"]))
     found: dict[str, Any] = {kind: {step: {"regret": [], "bound": []} for step in STEPS} for kind in STREAMS}
@@ -90,12 +91,12 @@ def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
 
 
 def _one(X: Floats, y: Floats, s: Settings, name: str, against: bool) -> tuple[float, float]:
-    """(regret, bound) for one step rule."""
+    """Return (regret, bound) for one step rule."""
     T, lam, sigma, G = len(y), s["strength"], s["sigma"] if name == "1/t" else 0.0, 1.0
     penalty = SparseMKL(lam, s["block_size"])
     budget = float(np.log(2.0))
     if name == "fixed":
-        # The step needs norm(theta*) in advance: that of the independent stream stands in for the adversary's.
+        # The step needs norm(theta*) in advance: for the adversary, that of the independent stream is used.
         eta = float(np.linalg.norm(_hindsight(X, y, penalty)[0])) / (G * np.sqrt(T))
         total = online_loss(X, y, against, penalty, lambda t: eta, np.inf, 0.0)
         theta, least = _hindsight(X, y, penalty)
@@ -114,7 +115,7 @@ def _one(X: Floats, y: Floats, s: Settings, name: str, against: bool) -> tuple[f
 
 
 def _hindsight(X: Floats, y: Floats, penalty: Any) -> tuple[Floats, float]:
-    """The best fixed theta and its sum of losses and penalties."""
+    """Return the best fixed theta and its sum of losses and penalties."""
     smooth = LinearSmooth(X, y, Logistic())
     rule = any_of(small("residual", 1e-9), rounds(20_000))
     theta = last(halt(BatchProximal(smooth, penalty, check_every=20), rule)).theta
@@ -122,7 +123,7 @@ def _hindsight(X: Floats, y: Floats, penalty: Any) -> tuple[Floats, float]:
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """Regret and bound at the last T, and the exponent of T."""
+    """Report regret and bound at the last T, and the exponent of T."""
     rows = []
     theory = {"fixed": "T^.5", "1/sqrt(t)": "T^.5", "1/t": "log T"}
     T = np.array(settings["rounds"], dtype=float)
@@ -140,7 +141,7 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """A panel a step rule: both streams and the bound."""
+    """Draw one panel per step rule: both streams and the bound."""
     figure, axes = panels(1, 3, height=2.9)
     for place, name in zip(axes[0], STEPS, strict=True):
         for k, kind in enumerate(STREAMS):

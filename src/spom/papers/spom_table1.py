@@ -1,6 +1,6 @@
-"""SPOM, Table 1: handwriting with single, averaged, summed and learnt kernels; train on one fold, test on nine.
+"""SPOM, Table 1: handwriting with single, averaged, summed and learnt kernels, trained on one fold, tested on nine.
 
-C of each model and step rule is chosen on each training fold by cross-validation within its words.
+C is chosen for each model, step rule and training fold, by cross-validation within the words of the fold.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINEAR, PLAIN = TABLE[0].name, TABLE[1].name
 
 
 def compute(settings: Settings, seed: int, bar: Bar) -> Numbers:
-    """On each fold: C by cross-validation, then every model with both step rules, tested on the other folds."""
+    """Choose C on each fold by cross-validation, fit every model with each step rule, and test on the other folds."""
     s = settings
     bar.total(s["folds"] * (len(TABLE) + 2))
     runs: dict[str, Any] = {model.name: {rule: [] for rule in RULES} for model in TABLE}
@@ -70,13 +70,13 @@ def _train(s: Settings, fold: int) -> Words:
 
 
 def _mean(numbers: Numbers, name: str, rule: str, what: str) -> tuple[float, float]:
-    """(mean, deviation) over the folds."""
+    """Return (mean, deviation) over the folds."""
     values = [run[what] for run in numbers["runs"][name][rule]]
     return float(np.mean(values)), float(np.std(values))
 
 
 def compare(numbers: Numbers, settings: Settings) -> list[Row]:
-    """The paper's gain of MKL, then its accuracies and seconds with ours, by both step rules."""
+    """Return the paper's gain of MKL, then its accuracies and seconds with ours, by step rule."""
     rows = _gains(numbers)
     for model in TABLE:
         texts = []
@@ -93,14 +93,14 @@ def compare(numbers: Numbers, settings: Settings) -> list[Row]:
         if model.name == LINEAR:
             word += "; " + _scale(numbers)
         best = max(_mean(numbers, model.name, rule, "accuracy")[0] for rule in RULES)
-        # 'As good' is within .3 points, the paper's own deviation.
+        # 'As good' means within .3 points, the paper's own deviation.
         met = None if model.rate is None else bool(100 * best >= model.rate[0] - 0.3)
         rows.append(Row(f"{model.name}: paper's step / ours / dual averaging", claim, " / ".join(texts), word, met))
     return rows
 
 
 def _counted(values: list[float]) -> str:
-    """Each value and how often it was chosen, the most frequent first.
+    """Return each value and how often it was chosen, most frequent first.
 
     >>> _counted([10.0, 1.0, 10.0])
     '10 (2), 1 (1)'
@@ -110,7 +110,7 @@ def _counted(values: list[float]) -> str:
 
 
 def _scale(numbers: Numbers) -> str:
-    """What normalising the kernel does to the linear one, the row that is furthest from the paper's."""
+    """Return how normalisation changes the linear kernel, the row that is furthest from the paper's."""
     best = [100 * max(_mean(numbers, name, rule, "accuracy")[0] for rule in RULES) for name in (LINEAR, PLAIN)]
     rate = (TABLE[0].rate or (0.0,))[0]
     word = f"{best[0] - rate:+.1f} points: here each letter has norm one; without it {best[1]:.1f}, "
@@ -118,7 +118,7 @@ def _scale(numbers: Numbers) -> str:
 
 
 def _gains(numbers: Numbers) -> list[Row]:
-    """MKL against the best single kernel and against the sum, each with its better step rule."""
+    """Compare MKL with the best single kernel and with the sum, each with its best step rule."""
 
     def best(name: str) -> float:
         return 100 * max(_mean(numbers, name, rule, "accuracy")[0] for rule in RULES)
@@ -134,7 +134,7 @@ def _gains(numbers: Numbers) -> list[Row]:
 
 
 def draw(numbers: Numbers, settings: Settings) -> Any:
-    """Accuracies with deviations, the paper's beside."""
+    """Draw accuracies with deviations, beside the paper's."""
     figure, axes = panels(1, 1, height=3.6)
     place = axes[0, 0]
     at = np.arange(len(TABLE))

@@ -1,4 +1,4 @@
-"""Treebanks for the parsing experiment: EWT, or CoNLL-2008 where the user has it."""
+"""Treebanks for the parsing experiment: EWT, or CoNLL-2008 if the user has it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from spom.data.fetching import data_folder, read_bytes
 from spom.data.treebank import Treebank
 from spom.errors import DataError, Unsupported
 
-# Where the files of the shared task are looked for, under the data folder.
+# The files of the shared task, relative to the data folder.
 CONLL2008 = {"train": "conll2008/train.closed", "test": "conll2008/test.wsj.GOLD"}
 PUNCTUATION = frozenset({"''", "``", ",", ".", ":", "-LRB-", "-RRB-", "(", ")", "$", "#", "HYPH"})
 
 
 def trees(name: str, sentences: int | None, tests: int | None) -> tuple[Treebank, Treebank, Treebank]:
-    """(training, development, test) sentences of `"ewt"` or `"conll2008"`, the first so many of each.
+    """Return the first (training, development, test) sentences of `"ewt"` or `"conll2008"`.
 
-    The files of CoNLL-2008 have no development part here: every tenth sentence of the training part becomes it.
+    The files of CoNLL-2008 have no development part here, so every tenth sentence of the training part becomes it.
     """
     if name == "ewt":
         data = load("ewt")
@@ -37,10 +37,10 @@ def trees(name: str, sentences: int | None, tests: int | None) -> tuple[Treebank
 
 
 def read_conll2008(path: str | Path) -> Treebank:
-    """The words, lemmas, predicted tags, heads and relations of a file of the CoNLL-2008 shared task.
+    """Read the words, lemmas, predicted tags, heads and relations from a file of the CoNLL-2008 shared task.
 
-    It is licensed (LDC2009T12) and cannot be downloaded: put train.closed and test.wsj.GOLD into the folder conll2008
-    under the data folder. Tags of punctuation become PUNCT, so that scores without punctuation leave it out.
+    The data are licensed (LDC2009T12) and cannot be downloaded: put train.closed and test.wsj.GOLD into the folder
+    conll2008 under the data folder. Tags of punctuation become PUNCT, so scores without punctuation leave it out.
     """
     path = Path(path)
     if not path.exists():

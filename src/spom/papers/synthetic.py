@@ -1,4 +1,4 @@
-"""Data that the FOBOS paper describes, and baselines that more than one experiment needs."""
+"""Data as the FOBOS paper describes them, and baselines that several experiments need."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from spom.solvers.linear.scores import mean_loss
 
 
 def half_sparse(n: int, d: int, seed: int, flipped: float = 0.1) -> tuple[Floats, Floats]:
-    """Gaussian inputs and the signs of a Gaussian weight vector that is half zero, a part of them flipped.
+    """Draw Gaussian inputs, and labels from a Gaussian weight vector that is half zero, a part of them flipped.
 
     >>> X, y = half_sparse(5, 3, seed=0)
-    >>> X.shape, sorted(set(y))
+    >>> X.shape, sorted(set(y.tolist()))
     ((5, 3), [-1.0, 1.0])
     """
     rng = np.random.default_rng([seed, 1])
@@ -39,8 +39,8 @@ def pegasos(
 ) -> Iterator[tuple[int, Floats]]:
     """w <- P((1 - c/t) w - c/(strength t) g), g the loss's derivative times x, P the projection onto a ball.
 
-    Pegasos for any loss of one score; c = 1 and the hinge loss are Shalev-Shwartz, Singer and Srebro (2007), and
-    then it is `spom.solvers.Pegasos`. Yields (rounds, w). The order of the examples is that of our solvers.
+    Yields (rounds, w). This is Pegasos for any loss of one score; with c = 1 and the hinge loss it is that of
+    Shalev-Shwartz, Singer and Srebro (2007), and `spom.solvers.Pegasos`. The order of examples is that of our solvers.
     """
     X, y = data
     random = np.random.default_rng(seed)
@@ -59,6 +59,6 @@ def pegasos(
 
 
 def objective(X: Any, y: Floats, loss: Any, penalty: Any, w: Floats) -> float:
-    """Mean loss and penalty at w."""
+    """Return the mean loss plus the penalty at w."""
     rows = as_rows(X, y, None, loss.target)
     return mean_loss(rows, np.arange(len(y)), w, False, loss) + float(penalty.value(w))

@@ -1,4 +1,4 @@
-"""A result as a table: on a terminal, in HTML and in reStructuredText."""
+"""A result as a table: for terminals, HTML and reStructuredText."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spom.papers.result import Result, Row
 
 HEADER = ("quantity", "paper", "ours", "met", "notes")
 MARKS = {None: "", True: "yes", False: "NO"}
-# What the columns are, for a page that shows such tables.
+# The meaning of the columns, for pages that show such tables.
 EXPLAINED = (
     "quantity is what was measured",
     "paper is the number that the paper prints, or what it claims in words",
@@ -22,12 +22,12 @@ EXPLAINED = (
 
 
 def cells(row: Row) -> tuple[str, str, str, str, str]:
-    """A row as text."""
+    """Return a row as text."""
     return row.what, row.paper or "-", row.ours, MARKS[row.met], row.word
 
 
 def terminal(result: Result) -> Any:
-    """A table for `rich` to print."""
+    """Return a table for `rich` to print."""
     from rich.table import Table
     from rich.text import Text
 
@@ -43,7 +43,7 @@ def terminal(result: Result) -> Any:
 
 
 def listing(experiments: Sequence[Experiment]) -> Any:
-    """The list of experiments, for `rich` to print."""
+    """Return the list of experiments as a table for `rich` to print."""
     from rich.table import Table
 
     table = Table(title="spom reproduce ID", title_justify="left")

@@ -1,4 +1,4 @@
-"""What sets share, and the norm balls among them."""
+"""The base class of sets, and the norm balls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spom.core.arrays import Floats, Ints, check_positive
 from spom.errors import Unsupported
 from spom.penalties.base import NO_INTS, Penalty
 
-# A projection lands on the boundary only up to rounding; this much outside still counts as inside.
+# A projection reaches the boundary only up to rounding; points this far outside still count as inside.
 SLACK = 1e-10
 
 

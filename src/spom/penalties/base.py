@@ -1,8 +1,8 @@
-"""What all penalties share: parameters, the checks of input, and defaults derived from `value` and `prox`.
+"""The base of all penalties: parameters, checks of input, and defaults derived from `value` and `prox`.
 
-A penalty is one file: a class with `_value`, a compiled kernel `_kernel` of the shared signature
+A penalty is one file. It has a class with `_value`, a compiled kernel `_kernel` of the shared signature
 `core.jit.PROX` with its numbers from `_packed`, `conjugate` or `_conjugate_value`, its traits, and the forms
-(`spom.penalties.forms`) that make it fast in the solvers.
+(`spom.penalties.forms`) that make solvers fast.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 class Penalty(Parameters):
-    """The base of all penalties: argmin of 1/2 norm(x - w)^2 + step * value(x), done with care."""
+    """The base of all penalties: argmin of 1/2 norm(x - w)^2 + step * value(x), with checks of input."""
 
     # Traits. Most operators override them with a plain class attribute, some with a property of their own.
 
@@ -40,7 +40,7 @@ class Penalty(Parameters):
 
     @property
     def indicator(self) -> bool:
-        """Whether the values are 0 and +inf only: a set."""
+        """Whether the only values are 0 and +inf, as for a set."""
         return False
 
     @property
@@ -53,41 +53,41 @@ class Penalty(Parameters):
         """Whether prox by s, then by t, is prox by s + t; `skip` then takes the sum of the steps."""
         return False
 
-    # Whether the prox of l1 and then this prox are the prox of the sum: it looks at magnitudes alone, and shrinks what
-    # a soft threshold has left along the same direction.
+    # Whether the prox of l1 followed by this prox is the prox of the sum: this one depends on magnitudes alone, and
+    # shrinks the result of a soft threshold along the same direction.
     follows_l1: bool = False
-    # Whether it is a function of the l2 norm alone: last, it scales what a homogeneous penalty has left.
+    # Whether it is a function of the l2 norm alone: applied last, it scales the result of a homogeneous penalty.
     radial: bool = False
 
     @property
     def exact(self) -> bool:
-        """Whether `prox` is the argmin itself, and not a sequence of proxes that stands in for it."""
+        """Whether `prox` is the argmin itself, and not a sequence of proxes that approximates it."""
         return True
 
     _kernel: ClassVar[Any] = None
 
-    # --- what an operator writes -------------------------------------------------------------------
+    # --- what an operator defines -------------------------------------------------------------------
 
     def _value(self, w: Floats) -> float:
         raise NotImplementedError  # every operator has its own
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        """Return the numbers that the kernel takes with it, for arrays of this shape: (reals, ints)."""
+        """Return the numbers that the kernel takes, for arrays of this shape: (reals, ints)."""
         raise Unsupported(f"{type(self).__name__} has no compiled prox")
 
     def _conjugate_value(self, y: Floats) -> float:
         raise Unsupported(f"the conjugate of {type(self).__name__} has no closed form here")
 
-    # --- forms that solvers ask for: see `spom.penalties.forms` ----------------------------------------
+    # --- forms for solvers: see `spom.penalties.forms` ----------------------------------------
 
     def elastic(self) -> Elastic | None:
-        """(l1, l2) where the penalty is l1 norm1(w) + l2/2 norm2(w)^2."""
+        """Return (l1, l2) where the penalty is l1 norm1(w) + l2/2 norm2(w)^2."""
         return None
 
     def on_norms(self, count: int) -> Penalty | None:
         """Return the penalty h of a vector of `count` norms where this one is h(norm2(w_1), ..., norm2(w_count)).
 
-        The blocks are those of the estimator. What a penalty of norms needs: `value`, `prox`, `conjugate`, `compiled`.
+        The blocks are those of the estimator. A penalty of norms needs `value`, `prox`, `conjugate` and `compiled`.
         """
         elastic = self.elastic()
         if elastic is None or elastic.l1 > 0.0:
@@ -98,7 +98,7 @@ class Penalty(Parameters):
         return SquaredL2(elastic.l2) if elastic.l2 > 0.0 else Zero()
 
     def on_rows(self, count: int) -> Penalty | None:
-        """Return the same for a matrix of `count` rows: its groups, if it has any, are groups of rows."""
+        """Return the same for a matrix of `count` rows: groups, if the penalty has any, are groups of rows."""
         return self.on_norms(count)
 
     def split(self, count: int) -> Split | None:
@@ -111,16 +111,16 @@ class Penalty(Parameters):
         return None if norms is None else Split(NO_ELASTIC, norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """Return the weighted sum of the norms of `count` blocks, plus squared l2, that the penalty is."""
+        """Return the penalty as a weighted sum of the norms of `count` blocks plus squared l2, where it is one."""
         elastic = self.elastic()
         return NormSum(2.0, 0.0, NO_REALS, elastic.l2) if elastic is not None and elastic.l1 == 0.0 else None
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """Return the groups that the penalty was given, and the same penalty with these as the estimator's blocks."""
+        """Return the groups given to the penalty, and the same penalty with these as the estimator's blocks."""
         return None
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """Return the same penalty of the coordinates (rows) `kept`, where the others of `size` are zero."""
+        """Return the same penalty on the coordinates (rows) `kept`, where the others of `size` are zero."""
         return self if self.elastic() is not None else None
 
     def polyhedron(self, p: int) -> Polyhedron | None:
@@ -145,7 +145,7 @@ class Penalty(Parameters):
         return result
 
     def _check_input(self, w: Floats) -> None:
-        """Raise for NaN and infinities, before anything is written."""
+        """Raise an error for NaN and infinities, before anything is written."""
         check_finite(w)
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
@@ -157,12 +157,12 @@ class Penalty(Parameters):
             self._kernel(w.reshape(-1), step, reals, ints, out.reshape(-1))
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-        """(kernel, reals, ints): the prox as a compiled function of the shared signature, for solver loops."""
+        """Return (kernel, reals, ints): the prox as a compiled function of the shared signature, for solver loops."""
         reals, ints = self._packed(shape)
         return self._kernel, reals, ints
 
     def skip(self, w: ArrayLike, steps: ArrayLike, out: Floats | None = None) -> Floats:
-        """Return the result of one prox after another, one for each entry of `steps`, by a closed form.
+        """Return the result of successive proxes, one for each entry of `steps`, by a closed form.
 
         A single number is one step; for a `semigroup` penalty it may be the sum of many.
         """
@@ -216,11 +216,11 @@ class Strength(Penalty):
         check_positive(self.strength, "strength")
 
     def _numbers(self) -> tuple[float, ...]:
-        """Return the first numbers that the kernel takes."""
+        """Return the numbers that begin the kernel's `reals`."""
         return (self.strength,)
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-        # Small calls are all overhead: keep the array until a number changes.
+        # Small calls are dominated by overhead: keep the array until a number changes.
         numbers = self._numbers()
         if self._held is None or self._held[0] != numbers:
             self._held = (numbers, np.array(numbers, dtype=np.float64))
@@ -230,8 +230,8 @@ class Strength(Penalty):
 def block_weights(norms: Floats, penalty: Any) -> Floats:
     """beta_m, proportional to norm(theta_m) / (slope of the penalty in that norm), summing to one.
 
-    These are the weights of the sum of kernels whose machine theta is: the norms' shares for `SparseMKL`, powers
-    2 - q of them for `LqMKL`. Where there is no penalty of block norms it is the shares.
+    These are the weights of the sum of kernels for which theta is the solution: shares of the norms for `SparseMKL`,
+    and of their powers 2 - q for `LqMKL`. Without a penalty of block norms they are the shares of the norms.
 
     >>> from spom.penalties import LqMKL, SparseMKL
     >>> block_weights(np.array([3.0, 1.0]), SparseMKL(0.1)).round(6)
@@ -251,7 +251,7 @@ def block_weights(norms: Floats, penalty: Any) -> Floats:
 
 
 def _slope(h: Any, norms: Floats, m: int) -> float:
-    """Return the derivative of h in norm m, by a central difference."""
+    """Return the derivative of h with respect to norm m, by a central difference."""
     values = []
     for factor in (1.0 + 1e-5, 1.0 - 1e-5):
         moved = norms.copy()
@@ -266,9 +266,9 @@ def with_strength(penalty: Any, strength: float) -> Any:
 
 
 def zero_threshold(unit: Penalty, g: Floats) -> float:
-    """Return the smallest c for which prox of c * unit at g is exactly zero, to the last bit.
+    """Return the smallest c for which the prox of c * unit at g is exactly zero, to the last bit.
 
-    `unit` is homogeneous: then 0 minimises <g, w> + c unit(w) just when the prox of c * unit sends -g to 0.
+    `unit` is homogeneous, so 0 minimises <g, w> + c unit(w) if and only if the prox of c * unit sends -g to 0.
     """
     if not g.any():
         return 0.0

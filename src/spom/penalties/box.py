@@ -77,12 +77,12 @@ class Box(ConvexSet):
         return np.concatenate([low.reshape(-1), high.reshape(-1)]), NO_INTS
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """The bounds."""
+        """Return the bounds."""
         return between(None, *self._bounds((p,)))
 
     def _conjugate_value(self, y: Floats) -> float:
         low, high = self._bounds(y.shape)
-        # 0 times an infinite bound is 0 here: that side costs nothing.
+        # 0 times an infinite bound is 0 here: that side contributes nothing.
         down = np.where(y < 0, y, 0.0) * np.where(y < 0, low, 0.0)
         up = np.where(y > 0, y, 0.0) * np.where(y > 0, high, 0.0)
         return float((down + up).sum())

@@ -1,4 +1,4 @@
-"""Rules that make penalties out of penalties: conjugate, scaling, translation, Moreau envelope, separable sum.
+"""Rules that build penalties from penalties: conjugate, scaling, translation, Moreau envelope, separable sum.
 
 Plain sums are in `sum.py`.
 """
@@ -28,7 +28,7 @@ from spom.penalties.squared_l2 import SquaredL2
 
 
 def times(penalty: Penalty | None, factor: float) -> Penalty | None:
-    """factor * penalty: with another strength where it has one, and so with its compiled prox."""
+    """factor * penalty: with another strength where it has one, which keeps its compiled prox."""
     if penalty is None or not isinstance(penalty, Strength):
         return None if penalty is None else Scaled(penalty, factor)
     found = copy.copy(penalty)
@@ -37,28 +37,28 @@ def times(penalty: Penalty | None, factor: float) -> Penalty | None:
 
 
 class _Around(Penalty):
-    """A penalty around another one, with its traits; homogeneity is for each rule to say."""
+    """A penalty around another one, with its traits; each rule defines homogeneity itself."""
 
     penalty: Penalty
 
     @property
     def separable(self) -> bool:
-        """As the penalty inside."""
+        """The same as for the inner penalty."""
         return self.penalty.separable
 
     @property
     def indicator(self) -> bool:
-        """As the penalty inside."""
+        """The same as for the inner penalty."""
         return self.penalty.indicator
 
     @property
     def semigroup(self) -> bool:
-        """As the penalty inside."""
+        """The same as for the inner penalty."""
         return self.penalty.semigroup
 
     @property
     def exact(self) -> bool:
-        """As the penalty inside."""
+        """The same as for the inner penalty."""
         return self.penalty.exact
 
 
@@ -74,7 +74,7 @@ class _Around(Penalty):
     ],
 )
 class Conjugate(Penalty):
-    """Omega*(y) = sup over x of <x, y> - Omega(x), from the closed form of the penalty it belongs to.
+    """Omega*(y) = sup over x of <x, y> - Omega(x), from the closed form of the inner penalty.
 
     The prox is Moreau's: w - step prox of Omega by 1/step at w / step.
 
@@ -87,7 +87,7 @@ class Conjugate(Penalty):
 
     @property
     def separable(self) -> bool:
-        """A conjugate is separable where the penalty is."""
+        """A conjugate is separable if the penalty is."""
         return self.penalty.separable
 
     @property
@@ -109,7 +109,7 @@ class Conjugate(Penalty):
         np.subtract(w, step * inner, out=out)
 
     def conjugate(self) -> Penalty:
-        """Return the penalty itself: all of ours are closed and convex."""
+        """Return the penalty itself: all penalties of spom are closed and convex."""
         return self.penalty
 
 
@@ -137,7 +137,7 @@ class Scaled(_Around):
 
     @property
     def homogeneous(self) -> bool:
-        """As the penalty inside."""
+        """The same as for the inner penalty."""
         return self.penalty.homogeneous
 
     def _value(self, w: Floats) -> float:
@@ -176,12 +176,12 @@ class Scaled(_Around):
         return inner._replace(strength=self.factor * inner.strength, l2=self.factor * inner.l2)
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """Return those of the penalty inside."""
+        """Return those of the inner penalty."""
         inner = self.penalty.own_blocks(shape)
         return None if inner is None else OwnBlocks(inner.groups, Scaled(inner.penalty, self.factor))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """Return the inner one times c."""
+        """Return the restricted inner penalty times c."""
         inner = self.penalty.restrict(kept, size)
         return None if inner is None else Scaled(inner, self.factor)
 
@@ -189,7 +189,7 @@ class Scaled(_Around):
         return self.factor * self.penalty.conjugate().value(y / self.factor)
 
     def _max_strength(self, g: Floats) -> float:
-        """Return the smallest strength of the inner penalty."""
+        """Return the smallest strength of the inner penalty, divided by c."""
         return self.penalty.max_strength(g) / self.factor
 
 
@@ -218,7 +218,7 @@ class Translated(_Around):
         np.add(self.penalty.prox(w - self.shift, step), self.shift, out=out)
 
     def skip(self, w: ArrayLike, steps: ArrayLike, out: Floats | None = None) -> Floats:
-        """c + what the steps make of w - c."""
+        """c + the result of the steps at w - c."""
         moved = self.penalty.skip(as_finite(w) - self.shift, steps, out)
         moved += self.shift
         return moved
@@ -260,7 +260,7 @@ class MoreauEnvelope(Penalty):
 
     @property
     def separable(self) -> bool:
-        """An envelope is separable where the penalty is."""
+        """An envelope is separable if the penalty is."""
         return self.penalty.separable
 
     def _value(self, w: Floats) -> float:

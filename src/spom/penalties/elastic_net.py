@@ -56,7 +56,7 @@ class ElasticNet(Mixed):
         super().__init__(strength)
 
     def elastic(self) -> Elastic:
-        """(s r, s (1-r))."""
+        """Return (s r, s (1-r))."""
         return Elastic(*self._numbers())
 
     def _value(self, w: Floats) -> float:

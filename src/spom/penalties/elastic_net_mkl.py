@@ -19,7 +19,7 @@ from spom.penalties.squared_l1 import shrink_plain
 
 @kernel(PROX)
 def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    # Neither order of two proxes is the prox of this sum: shrink norms / (1 + a) with c / (1 + a) instead.
+    # Applying two proxes in either order is not the prox of this sum: shrink norms / (1 + a) with c / (1 + a) instead.
     c, a = step * reals[0], step * reals[1]
     norms = np.empty(ints[0])
     shrunk = np.empty(ints[0])
@@ -36,7 +36,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 
 @kernel("void(int64[::1], float64, float64[::1])")
 def _shrink_uncovered(ints: Ints, factor: float, out: Floats) -> None:
-    """The squared l2 part also holds coordinates in no group."""
+    """Scale the coordinates in no group: the squared l2 part penalises them too."""
     covered = np.zeros(out.size, dtype=np.bool_)
     covered[ints[3 + ints[0] :]] = True
     for i in range(out.size):
@@ -60,7 +60,7 @@ class ElasticNetMKL(Mixed, Grouped):
     """Omega(w) = s (r/2 (sum over groups of norm2(w_m))^2 + (1-r)/2 norm2(w)^2).
 
     The prox is that of the squared l1 norm at norms / (1 + a) with strength c / (1 + a), for a = step s (1-r)
-    and c = step s r. A coordinate in no group is held by the squared l2 part alone.
+    and c = step s r. A coordinate in no group is penalised by the squared l2 part alone.
 
     >>> ElasticNetMKL(1.0, groups=2, l1_ratio=0.5).prox([3.0, 4.0, 0.0, 1.0])
     array([1.5, 2. , 0. , 0. ])
@@ -74,11 +74,11 @@ class ElasticNetMKL(Mixed, Grouped):
         super().__init__(strength, groups)
 
     def elastic(self) -> Elastic | None:
-        """Squared l2 for r = 0."""
+        """Return squared l2 for r = 0, else None."""
         return Elastic(0.0, float(self.strength)) if self.l1_ratio == 0.0 else None
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """None where a coordinate is in no group: it is penalised too."""
+        """Return None if a coordinate is in no group: it is penalised too."""
         found = super().own_blocks(shape)
         return found if self._uncovered(np.zeros(shape)).size == 0 else None
 

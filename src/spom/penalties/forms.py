@@ -1,18 +1,18 @@
 """The forms of a penalty that solvers can use.
 
-A solver never asks which class a penalty has. It asks for a form, and gets None where there is none:
+A solver never asks for the class of a penalty. It asks for a form, and gets None if there is none:
 
 - `penalty.elastic()`: l1 norm1(w) + l2/2 norm2(w)^2;
 - `penalty.on_norms(count)`: h(norm2(w_1), ..., norm2(w_count)), a function of the norms of the estimator's blocks;
-- `penalty.on_rows(count)`: the same for the rows of a matrix (or kernels), which is what `groups=` counts there;
+- `penalty.on_rows(count)`: the same for the rows of a matrix (or kernels), which are the units of `groups=` there;
 - `penalty.split(count)`: an elastic form on coordinates, then a function of block norms;
 - `penalty.norm_sum(count)`: a weighted sum of block norms, l2 or l-inf, and a squared l2 norm;
-- `penalty.own_blocks(shape)`: the groups that the user gave, and the penalty with these as its blocks;
-- `penalty.restrict(kept, size)`: the same penalty of some coordinates alone, the others being zero;
+- `penalty.own_blocks(shape)`: the groups given by the user, and the penalty with these as its blocks;
+- `penalty.restrict(kept, size)`: the same penalty on some coordinates, the others being zero;
 - `penalty.polyhedron(p)`: the matrices of a piecewise linear penalty (`spom.penalties.polyhedra`).
 
-A penalty whose `groups=` was given by the user is about those groups, not about the estimator's blocks, so `on_norms`,
-`split` and `norm_sum` are None for it. `groups=None`, `"rows"` and 1 mean: each block is a group.
+A penalty with `groups=` from the user refers to those groups, not to the estimator's blocks, so `on_norms`, `split`
+and `norm_sum` are None for it. `groups=None`, `"rows"` and 1 mean: each block is a group.
 
 >>> from spom.penalties import L1, ElasticNet, GroupLasso, SparseGroupLasso, Sum
 >>> ElasticNet(2.0, l1_ratio=0.25).elastic()
@@ -49,7 +49,7 @@ class Elastic(NamedTuple):
     l2: float
 
     def skip(self, w: Floats, steps: Floats) -> Floats:
-        """One prox after another, one for each entry of `steps`, in closed form.
+        """Return the result of successive proxes, one for each entry of `steps`, in closed form.
 
         With a_t = step_t l1, b_t = step_t l2, P_t the product of (1 + b) up to t and A the sum of a_t P_{t-1}, the
         result is soft(w, A) / P.
@@ -68,7 +68,7 @@ class Split(NamedTuple):
     """An elastic form on coordinates, then a penalty of the vector of block norms.
 
     The prox is exact in that order: the prox of `elastic`, then each block scaled to the norm that the prox of
-    `norms` gives it. `elastic.l2` is zero unless `norms` is zero: a squared l2 norm beside another function of the
+    `norms` gives it. `elastic.l2` is zero unless `norms` is zero: a squared l2 norm next to another function of the
     norms is part of `norms`.
     """
 
@@ -77,7 +77,7 @@ class Split(NamedTuple):
 
 
 class NormSum(NamedTuple):
-    """strength sum over blocks of weights[m] norm(w_m), plus l2/2 norm2(w)^2; `order` of the norms: 2 or inf.
+    """strength sum over blocks of weights[m] norm(w_m), plus l2/2 norm2(w)^2; the `order` of the norms is 2 or inf.
 
     `weights` is empty where all are one.
     """
@@ -89,7 +89,7 @@ class NormSum(NamedTuple):
 
 
 class OwnBlocks(NamedTuple):
-    """Groups that do not overlap, and the penalty whose blocks they are; norms of other coordinates do not count."""
+    """Groups that do not overlap, and the penalty with these blocks; norms of other coordinates are ignored."""
 
     groups: Groups
     penalty: Penalty
@@ -99,7 +99,7 @@ NO_ELASTIC = Elastic(0.0, 0.0)
 
 
 class Prox(NamedTuple):
-    """The prox as compiled loops take it: function(w, step, reals, ints, out), and the penalty's numbers."""
+    """The prox as passed to compiled loops: function(w, step, reals, ints, out), and the penalty's numbers."""
 
     function: Annotated[Any, f"FunctionType({PROX})"]
     reals: Annotated[Floats, "float64[::1]"]
@@ -107,16 +107,16 @@ class Prox(NamedTuple):
 
 
 def compiled_prox(penalty: Any, *shape: int) -> Prox:
-    """Return the prox of a penalty of arrays of this shape as loops take it."""
+    """Return the prox of a penalty of arrays of this shape as passed to compiled loops."""
     function, reals, ints = penalty.compiled(shape)
     return Prox(pointer(function), reals, ints)
 
 
-# --- forms for structured solvers, whose blocks are templates, beside the block of a chain ---------------------
+# --- forms for structured solvers, whose blocks are templates, and the block of a chain ------------------------
 
 
 def selection_form(penalty: Any, count: int) -> Split:
-    """The penalty as a part on single weights and a part on the norms of `count` blocks, or on groups of blocks."""
+    """Split the penalty into one on single weights and one on the norms of `count` blocks, or on groups of blocks."""
     every = getattr(penalty, "terms", [penalty])
     given = [term for term in every if getattr(term, "groups", None) is not None]
     forms = [term.elastic() for term in every if not any(term is one for one in given)]
@@ -132,7 +132,7 @@ def selection_form(penalty: Any, count: int) -> Split:
             f"update='select' takes a penalty of block norms, of groups of blocks, or a sum of one such and of single "
             f"weights whose order of proxes is exact (Lemma 2 of SPOM); not {penalty!r}"
         )
-    # A squared l2 norm beside the norms acts on the weights that are left.
+    # A squared l2 norm next to the norms acts on the remaining weights.
     terms = getattr(found.norms, "terms", [found.norms])
     plain = [term.elastic() for term in terms]
     others = [term for term, form in zip(terms, plain, strict=True) if form is None]
@@ -143,7 +143,7 @@ def selection_form(penalty: Any, count: int) -> Split:
 
 
 def runs_on_norms(penalty: Any, count: int) -> bool:
-    """Return whether loops can take the prox of a penalty of the norms of `count` blocks after each round.
+    """Return whether loops can apply the prox of a penalty of the norms of `count` blocks after each round.
 
     >>> from spom.penalties import L1, GroupLasso, Sum
     >>> runs_on_norms(GroupLasso(1.0), 3), runs_on_norms(Sum([L1(1.0), GroupLasso(1.0)]), 3)
@@ -153,14 +153,14 @@ def runs_on_norms(penalty: Any, count: int) -> bool:
     try:
         return norms is not None and norms.compiled((count,)) is not None
     except Unsupported:
-        # Some sums have a prox that no single loop computes.
+        # Some sums have a prox that no single loop can compute.
         return False
 
 
 def fixed_strength(penalty: Any) -> float:
-    """The strength s of s/2 norm2(theta_0)^2, what a chain whose weight is fixed at one pays (section 4.1 of SPOM).
+    """Return the strength s of s/2 norm2(theta_0)^2, for a chain whose weight is fixed at one (section 4.1 of SPOM).
 
-    It is the penalty of one block alone, where that is a square; others leave the chain free, and so do l1 parts.
+    It is the penalty of a single block, if that is a square; other penalties, and l1 parts, leave the chain free.
     """
     elastic, one = penalty.elastic(), norms_form(penalty, 1)
     if elastic is not None:
@@ -172,9 +172,9 @@ def fixed_strength(penalty: Any) -> float:
 
 
 def of_norms(penalty: Any, count: int, learnt: bool) -> Any:
-    """Return the penalty as a function of the norms of `count` blocks, and of the chain's where it is learnt.
+    """Return the penalty as a function of the norms of `count` blocks, and of the chain's if it is learnt.
 
-    Weights of blocks are one for each; a learnt chain has the weight one where none was given for it.
+    There is one weight per block; a learnt chain has the weight one where none was given for it.
     """
     weights = getattr(penalty, "weights", None)
     if weights is None:
@@ -188,7 +188,7 @@ def of_norms(penalty: Any, count: int, learnt: bool) -> Any:
 
 
 def selection_form_of(penalty: Any, count: int, learnt: bool) -> Split:
-    """`selection_form` for `count` blocks, and for a learnt chain as one block more where blocks are not in groups.
+    """Return `selection_form` for `count` blocks, plus a learnt chain as one more block if blocks are not in groups.
 
     >>> from spom.penalties import GroupLasso, L1, Sum
     >>> selection_form_of(Sum([GroupLasso(2.0, weights=[1.0, 3.0]), L1(0.5)]), 2, True).norms.value([1.0, 1.0, 1.0])
@@ -202,24 +202,24 @@ def selection_form_of(penalty: Any, count: int, learnt: bool) -> Split:
 
 
 def chain_joins(penalty: Any, learnt: bool) -> bool:
-    """Whether a chain is one block more under a penalty of two parts: where it is learnt, and blocks have no groups."""
+    """Return whether a two-part penalty treats the chain as one more block: it is learnt, and blocks have no groups."""
     terms = getattr(penalty, "terms", [penalty])
     return learnt and all(getattr(term, "groups", None) is None for term in terms)
 
 
 def _widened(penalty: Any, count: int) -> Any:
-    """The penalty with a weight of one for one block more."""
+    """Return the penalty with a weight of one for an additional block."""
     d = np.asarray(getattr(penalty, "weights", None), dtype=np.float64)
     return _reweighted(penalty, np.append(d, 1.0)) if d.shape == (count,) else penalty
 
 
 def _reweighted(penalty: Any, weights: Any) -> Any:
-    """Return the penalty with other weights of blocks, where it has any."""
+    """Return the penalty with other weights of blocks, if it has any."""
     if getattr(penalty, "weights", None) is None:
         return penalty
     return type(penalty)(**{**penalty.get_params(deep=False), "weights": weights})
 
 
 def norms_form(penalty: Any, count: int) -> Any:
-    """Return the form on the norms of `count` blocks, with weights of one: those that were given are checked later."""
+    """Return the form on the norms of `count` blocks, with weights of one; given weights are checked later."""
     return _reweighted(penalty, None).on_norms(count)

@@ -41,7 +41,7 @@ def shrink_groups(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats
 class GroupLasso(Grouped):
     """Omega(w) = s sum over groups of d_m norm2(w_m); the prox is max(0, 1 - step s d_m / norm2(w_m)) w_m.
 
-    Switches whole groups off. With `groups="rows"` the groups are the rows of a matrix: the l1/l2 norm.
+    It sets whole groups to zero. With `groups="rows"` the groups are the rows of a matrix: the l1/l2 norm.
     A coordinate in no group is not penalised.
 
     >>> GroupLasso(2.5, groups=2).prox([3.0, 4.0, 1.0, 1.0])
@@ -54,7 +54,7 @@ class GroupLasso(Grouped):
     _kernel = shrink_groups
 
     def _check_input(self, w: Floats) -> None:
-        # The norms show what is not finite, and `_prox` takes them before it writes: one pass less.
+        # The norms show non-finite input, and `_prox` computes them before it writes: this saves a pass.
         if not self._structure(w.shape)[0].block:
             super()._check_input(w)
 
@@ -68,7 +68,7 @@ class GroupLasso(Grouped):
         _shrink_from_norms(flat, step * self.strength, weights, ints, norms, result)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """Return the sum itself."""
+        """Return the penalty itself as a sum of norms."""
         return self._sum_of_norms(count)
 
     def _value(self, w: Floats) -> float:
@@ -88,7 +88,7 @@ class GroupLasso(Grouped):
 
 
 def largest_ratio(norms: Floats, weights: Floats) -> float:
-    """max of norms / weights, with 0 / 0 = 0."""
+    """max of norms / weights, where 0 / 0 = 0."""
     some = norms > 0
     if np.any(weights[some] == 0):
         return np.inf

@@ -19,7 +19,7 @@ from spom.penalties.polyhedra import Polyhedron
 
 @kernel(PROX)
 def clip_groups(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    """The l-inf prox of each group; reals: s, then the weights unless all are one."""
+    """Apply the l-inf prox to each group; reals: s, then the weights unless all are one."""
     count, block = ints[0], ints[1]
     t = step * reals[0]
     if block > 0:
@@ -77,7 +77,7 @@ class GroupLInf(Grouped):
         return np.array([reduce(u[groups.members(m)], initial=0.0) for m in range(groups.count)])
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """Return the sum itself."""
+        """Return the penalty itself as a sum of norms."""
         return self._sum_of_norms(count)
 
     def polyhedron(self, p: int) -> Polyhedron:

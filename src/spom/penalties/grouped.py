@@ -1,4 +1,4 @@
-"""What the group penalties share: their structure, and the kernels that take norms and scale groups."""
+"""The base of the group penalties: their structure, and the kernels that compute norms and scale groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spom.penalties.threshold import norm2
 
 @kernel("void(float64[::1], int64, float64[::1])", fastmath={"reassoc"})
 def _block_squares(w: Floats, block: int, squares: Floats) -> None:
-    """Sums of squares of consecutive blocks; as a matrix, so that the compiler sees indices that cannot be negative."""
+    """Sum the squares of consecutive blocks; as a matrix, which shows the compiler that no index is negative."""
     rows = w.reshape((squares.size, block))
     for m in range(squares.size):
         s = 0.0
@@ -51,11 +51,11 @@ def group_norms(w: Floats, ints: Ints, norms: Floats) -> None:
 
 @kernel("void(float64[::1], int64[::1], float64[::1])")
 def _careful_norms(w: Floats, ints: Ints, norms: Floats) -> None:
-    """Again, for the groups whose squares left the range of floats (or are zero)."""
+    """Recompute the norms of groups whose squares left the range of floats (or are zero)."""
     count, block = ints[0], ints[1]
     indices = ints[3 + count :] if block == 0 else ints
     for m in range(count):
-        # What is NaN stays NaN.
+        # NaN stays NaN.
         if norms[m] <= 1e-140 or norms[m] >= 1e150:
             if block > 0:
                 norms[m] = norm2(w[m * block : (m + 1) * block])
@@ -99,14 +99,14 @@ def scale_groups(w: Floats, ints: Ints, factors: Floats, out: Floats) -> None:
 
 @kernel("void(float64[::1], float64, float64[::1], float64[::1])")
 def shrink_factors(norms: Floats, t: float, weights: Floats, factors: Floats) -> None:
-    """max(0, 1 - t d_m / norm_m), in the form that is exact near the threshold; `weights` may be empty: ones."""
+    """max(0, 1 - t d_m / norm_m), in the form that is exact near the threshold; empty `weights` are ones."""
     for m in range(norms.size):
         cut = t * weights[m] if weights.size else t
         factors[m] = (norms[m] - cut) / norms[m] if norms[m] > cut else 0.0
 
 
 class Grouped(Strength):
-    """A penalty on groups of coordinates; see `spom.penalties.groups` for what `groups` may be."""
+    """A penalty on groups of coordinates; see `spom.penalties.groups` for the forms of `groups`."""
 
     groups: Any
     weights: Any = None
@@ -118,7 +118,7 @@ class Grouped(Strength):
         super().__init__(strength)
 
     def _structure(self, shape: tuple[int, ...]) -> tuple[Groups, Floats, Ints]:
-        """(groups, weights, packed) for arrays of this shape; kept until `groups` or `weights` is replaced."""
+        """Return (groups, weights, packed) for arrays of this shape; kept until `groups` or `weights` is replaced."""
         held = self._cached
         if held is None or held[0] is not self.groups or held[1] is not self.weights or held[2] != shape:
             groups = resolve(self.groups, shape, overlap=self._overlap)
@@ -128,7 +128,7 @@ class Grouped(Strength):
         return held[3:]
 
     def _pack(self, groups: Groups) -> Ints:
-        """Return the structure as the kernel takes it."""
+        """Return the structure in the form that the kernel takes."""
         return groups.packed()
 
     def _packed(self, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
@@ -138,7 +138,7 @@ class Grouped(Strength):
 
     @property
     def _order(self) -> float:
-        """The norm that the penalty takes of a group: 2 or inf."""
+        """The order of the norm of a group: 2 or inf."""
         return 2.0
 
     @property
@@ -148,7 +148,7 @@ class Grouped(Strength):
         return groups is None or (isinstance(groups, (str, int, np.integer)) and groups in ("rows", 1))
 
     def _of_vector(self, groups: Any) -> Penalty:
-        """Return the same penalty of a vector with these groups."""
+        """Return the same penalty on a vector with these groups."""
         return self._regrouped(groups)
 
     def _regrouped(self, groups: Any) -> Self:
@@ -157,29 +157,29 @@ class Grouped(Strength):
         return found
 
     def on_norms(self, count: int) -> Penalty | None:
-        """Return the same penalty with groups of one, where each block of the estimator is a group."""
+        """Return the same penalty with groups of one, if each block of the estimator is a group."""
         if not self._each_block or self._order != 2.0:
             return None
         check_weights(self.weights, count)
         return self._of_vector(1)
 
     def on_rows(self, count: int) -> Penalty | None:
-        """Return the same penalty of the vector of row norms: its groups are groups of rows."""
+        """Return the same penalty on the vector of row norms: its groups are groups of rows."""
         return self._of_vector(self.groups) if self._order == 2.0 and not self._each_block else self.on_norms(count)
 
     def _sum_of_norms(self, count: int) -> NormSum | None:
-        """strength sum d_m norm(w_m), where each block of the estimator is a group."""
+        """Return strength sum d_m norm(w_m), if each block of the estimator is a group."""
         if not self._each_block:
             return None
         weights = NO_REALS if self.weights is None else check_weights(self.weights, count)
         return NormSum(self._order, float(self.strength), weights, 0.0)
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """Return the groups of the user, where they do not overlap."""
+        """Return the groups of the user, if they do not overlap."""
         return None if self._overlap else OwnBlocks(self._structure(shape)[0], self._regrouped(None))
 
     def _sum_of_maxima(self, p: int) -> Polyhedron:
-        """abs(x_i) <= w_m for each i of group m, at the price s d_m per unit; groups may overlap."""
+        """Return abs(x_i) <= w_m for each i of group m, at the cost s d_m per unit; groups may overlap."""
         groups, weights, _ = self._structure((p,))
         members = [groups.members(m) for m in range(groups.count)]
         picks = np.concatenate(members) if members else np.zeros(0, dtype=np.int64)
@@ -189,7 +189,7 @@ class Grouped(Strength):
         return covered(cover, self.strength * weights, scipy.sparse.identity(p, format="csr")[picks])
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """Return the groups renumbered; those of which nothing is left are dropped."""
+        """Return the penalty with renumbered groups, without those that have become empty."""
         found = self._regrouped(self.groups)
         if self._each_block:
             found.weights = None if self.weights is None else np.asarray(self.weights)[kept]
@@ -204,10 +204,10 @@ class Grouped(Strength):
         return found
 
     def group_norms(self, w: Floats) -> Floats:
-        """norm2 of each group of w."""
+        """Return norm2 of each group of w."""
         groups, _, packed = self._structure(w.shape)
         norms = np.empty(groups.count)
-        # A penalty may pack its structure in a form of its own; this kernel takes the plain one.
+        # A penalty may pack its structure in its own form; this kernel takes the plain one.
         plain = packed if type(self)._pack is Grouped._pack else groups.packed()
         group_norms(w.reshape(-1), plain, norms)
         return norms

@@ -1,12 +1,12 @@
-"""Group structures: what `groups=` may be, and its one internal form.
+"""Group structures: the accepted forms of `groups=`, and the single internal form.
 
 - a list of index arrays, one per group;
-- one integer label a coordinate (negative: in no group);
+- one integer label per coordinate (negative: in no group);
 - a block size: consecutive blocks of that many coordinates, which must fill the array;
 - `"rows"`: each row of a matrix is a group (each entry of a vector).
 
-Indices, labels and blocks count coordinates of a vector, and rows of a matrix: a group of rows is all
-their entries together. A coordinate in no group is not penalised by the group term.
+Indices, labels and blocks refer to coordinates of a vector, or to rows of a matrix: a group of rows has all of
+their entries. A coordinate in no group is not penalised by the group term.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from spom.core.arrays import Floats, Ints, check_positive
 class Groups:
     """Groups of the entries of a flattened array.
 
-    Group m is `indices[ptr[m]:ptr[m + 1]]`. Where the groups are consecutive blocks that fill the array
-    `block` is their length and `indices` is empty, so that kernels run through memory in order.
+    Group m is `indices[ptr[m]:ptr[m + 1]]`. If the groups are consecutive blocks that fill the array,
+    `block` is their length and `indices` is empty, so kernels read memory in order.
 
     >>> resolve([[0, 2], [1]], (4,)).indices
     array([0, 2, 1])
@@ -44,7 +44,7 @@ class Groups:
         return self.ptr.size - 1
 
     def packed(self) -> Ints:
-        """Return what kernels take: count, block, then ptr and indices unless the groups are blocks."""
+        """Return the input of the kernels: count, block, then ptr and indices unless the groups are blocks."""
         head = np.array([self.count, self.block], dtype=np.int64)
         return head if self.block else np.concatenate([head, self.ptr, self.indices])
 
@@ -56,7 +56,7 @@ class Groups:
 
 
 def resolve(groups: Any, shape: tuple[int, ...], *, overlap: bool = False) -> Groups:
-    """Return the internal form of `groups=` for arrays of this shape; a `ValueError` says what does not fit."""
+    """Return the internal form of `groups=` for arrays of this shape; raise `ValueError` for groups that do not fit."""
     rows = shape[0]
     columns = 1 if len(shape) == 1 else shape[1]
     if groups is None:
@@ -133,7 +133,7 @@ def _expand(ptr: ArrayLike, indices: Ints, rows: int, columns: int) -> Groups:
 
 
 def check_weights(weights: Any, count: int, what: str = "groups") -> Floats:
-    """Return one finite weight >= 0 for each of `count` groups (or what `what` names); ones by default."""
+    """Return one finite weight >= 0 for each of `count` groups (or the items named by `what`); ones by default."""
     if weights is None:
         return np.ones(count)
     a = np.asarray(weights, dtype=np.float64)

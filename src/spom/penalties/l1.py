@@ -14,7 +14,7 @@ from spom.penalties.polyhedra import Polyhedron, combinations
 
 @kernel(PROX)
 def soft_threshold(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    """sign(w) max(abs(w) - step * strength, 0): the entry minus its clipping, so that zeros are exact."""
+    """sign(w) max(abs(w) - step * strength, 0): the entry minus its clipped value, which makes zeros exact."""
     t = step * reals[0]
     for i in range(w.size):
         x = w[i]
@@ -31,7 +31,7 @@ def soft_threshold(w: Floats, step: float, reals: Floats, ints: Ints, out: Float
 class L1(Strength):
     """Omega(w) = s norm1(w); the prox is the soft threshold sign(w) max(abs(w) - step s, 0).
 
-    Sets single coordinates to exactly zero (Duchi and Singer 2009, Eq. 6).
+    It sets single coordinates to exactly zero (Duchi and Singer 2009, Eq. 6).
 
     >>> L1(1.0).prox([3.0, -0.5, -2.0])
     array([ 2.,  0., -1.])
@@ -46,11 +46,11 @@ class L1(Strength):
         return self.strength * float(np.abs(w).sum())
 
     def elastic(self) -> Elastic:
-        """l1 alone."""
+        """Return the form with l1 alone."""
         return Elastic(float(self.strength), 0.0)
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """x = w+ - w-, at the price s per unit."""
+        """Return x = w+ - w-, at the cost s per unit."""
         return combinations(p, price=self.strength)
 
     def conjugate(self) -> Penalty:

@@ -15,7 +15,7 @@ from spom.penalties.threshold import shrink, solve, total_and_peak
 
 @kernel(PROX)
 def project_l1(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    """The nearest point of the l1 ball of radius reals[0]: a soft threshold found by selection."""
+    """Project onto the l1 ball of radius reals[0]: a soft threshold found by selection."""
     total, peak = total_and_peak(w, True)
     if total <= reals[0]:
         out[:] = w
@@ -44,11 +44,11 @@ class L1Ball(Ball):
         return float(np.abs(w).sum())
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """x = w+ - w-, the sum of both at most the radius."""
+        """Return x = w+ - w-, where the sum of both is at most the radius."""
         return combinations(p, budget=self.radius)
 
     def conjugate(self) -> Penalty:
-        """radius times the l-inf norm."""
+        """Return radius times the l-inf norm."""
         from spom.penalties.linf import LInf
 
         return LInf(self.radius)

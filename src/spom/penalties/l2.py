@@ -30,7 +30,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class L2(Strength):
     """Omega(w) = s norm2(w); the prox is max(0, 1 - step s / norm2(w)) w.
 
-    Sets the whole vector to zero, or nothing of it (Duchi and Singer 2009, section 4).
+    It sets either the whole vector to zero or nothing (Duchi and Singer 2009, section 4).
 
     >>> L2(2.5).prox([3.0, 4.0])
     array([1.5, 2. ])
@@ -42,7 +42,7 @@ class L2(Strength):
     _kernel = _prox
 
     def _check_input(self, w: Floats) -> None:
-        """Nothing: the norm shows what is not finite, and `_prox` takes it before it writes. One pass less."""
+        """Do nothing: the norm shows non-finite input, and `_prox` computes it before it writes. This saves a pass."""
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         flat = w.reshape(-1)
@@ -56,7 +56,7 @@ class L2(Strength):
         return self.strength * float(norm2(w.reshape(-1)))
 
     def on_norms(self, count: int) -> Penalty:
-        """Return the same: norm2(w) is the l2 norm of the block norms."""
+        """Return the same penalty: norm2(w) is the l2 norm of the block norms."""
         return L2(self.strength)
 
     def conjugate(self) -> Penalty:

@@ -41,11 +41,11 @@ class L2Ball(Ball):
         return float(norm2(w.reshape(-1)))
 
     def on_norms(self, count: int) -> Penalty:
-        """Return the same: norm2(w) is the l2 norm of the block norms."""
+        """Return the same set: norm2(w) is the l2 norm of the block norms."""
         return L2Ball(self.radius)
 
     def conjugate(self) -> Penalty:
-        """radius times the l2 norm."""
+        """Return radius times the l2 norm."""
         from spom.penalties.l2 import L2
 
         return L2(self.radius)

@@ -21,9 +21,9 @@ from spom.penalties.latent_value import l2_value, linf_value
 from spom.penalties.polyhedra import Polyhedron, covered
 
 METHODS = ("auto", "newton", "cyclic", "dykstra")
-# Dykstra's projections are the default where they get this near (in units of norm2(w)) within so many cycles. On the
-# problems of the paper (64 to 8,192 coordinates) they need 50 to 130 and are 5 to 1.1 times as fast as Newton's method;
-# with random groups that overlap heavily they stall, which is noticed after a tenth of the cycles.
+# Dykstra's projections are the default if they get this close (in units of norm2(w)) within this many cycles. On the
+# problems of the paper (64 to 8,192 coordinates) they need 50 to 130 and are 5 to 1.1 times as fast as Newton's method.
+# With random groups that overlap heavily they stall, which is detected after a tenth of the cycles.
 NEAR, CYCLES = 1e-14, 300
 
 
@@ -42,11 +42,11 @@ NEAR, CYCLES = 1e-14, 300
 class LatentGroupLasso(Grouped):
     """Omega(w) = s min of sum_m norm_q(v_m), over v_m supported in group m with sum v_m = w; q = inf or 2.
 
-    Supports are unions of groups, where the overlapping group lasso makes them complements of unions. Every
+    Supports are unions of groups; those of the overlapping group lasso are complements of unions. Every
     coordinate must be in a group. The dual norm is the largest dual norm of a group's part: norm1 for q = inf,
-    norm2 for q = 2. `prox` is Dykstra's method, or Newton's on one weight per group where that converges slowly, both
-    exact to rounding; `prox_certified` gives its duality gap and also has the anchored cyclic projections of the
-    literature. In the l-inf norm see `spom.norms.general_prox`.
+    norm2 for q = 2. `prox` runs Dykstra's method, or Newton's on one weight per group where that converges slowly; both
+    are exact to rounding. `prox_certified` returns the duality gap as well, and also offers the anchored cyclic
+    projections of the literature. For the prox in the l-inf norm see `spom.norms.general_prox`.
 
     >>> round(LatentGroupLasso(1.0, [[0, 1], [1, 2]], q=2).value([3.0, 4.0, 0.0]), 9)
     5.0
@@ -82,7 +82,7 @@ class LatentGroupLasso(Grouped):
         return indices
 
     def membership(self, shape: tuple[int, ...]) -> Any:
-        """B as a CSR matrix, entries of the flattened array by groups: B[i, m] = 1 where i is in group m."""
+        """Return B as a CSR matrix, entries of the flattened array by groups: B[i, m] = 1 if i is in group m."""
         groups, _, indices = self._structure(shape)
         by_group = scipy.sparse.csc_matrix(
             (np.ones(indices.size), indices, groups.ptr), shape=(groups.size, groups.count)
@@ -90,7 +90,7 @@ class LatentGroupLasso(Grouped):
         return by_group.tocsr()
 
     def polyhedron(self, p: int) -> Polyhedron | None:
-        """abs(x_i) at most the sum of the weights of its groups, for q = inf."""
+        """Return abs(x_i) <= the sum of the weights of its groups, for q = inf."""
         B = self.membership((p,))
         return covered(B, np.full(B.shape[1], float(self.strength))) if self.q == np.inf else None
 
@@ -138,10 +138,10 @@ class LatentGroupLasso(Grouped):
     ) -> LatentProx:
         """Return the prox with its duality gap; the squared distance to the exact prox is at most twice the gap.
 
-        `method` is "auto" (Dykstra's projections to rounding, or Newton's method where they take too long), "newton"
-        (exact; takes no tolerance), "cyclic" (anchored cyclic projections) or "dykstra".
-        The projections stop after `limit` cycles, or when a cycle moves less than `tol` in the l2 norm; with
-        `target`, a known prox, when they are within `tol` of that.
+        `method` is "auto" (Dykstra's projections to rounding, or Newton's method where they converge slowly), "newton"
+        (exact; ignores the tolerance), "cyclic" (anchored cyclic projections) or "dykstra".
+        The projections stop after `limit` cycles, or when a cycle moves less than `tol` in the l2 norm. With
+        `target`, a known prox, they stop when they are within `tol` of it.
         """
         a = as_finite(w)
         t = check_positive(step, "step") * self.strength
@@ -177,13 +177,13 @@ class LatentGroupLasso(Grouped):
         return max(0.5 * float(y @ y) + t * norm - float(inside @ (u - 0.5 * inside)), 0.0)
 
     def _solve(self, u: Floats, shape: tuple[int, ...], t: float) -> tuple[Floats, Floats, int]:
-        """Return (prox, norm of each group's part, rounds), by Dykstra's method or else Newton's."""
+        """Return (prox, norm of each group's part, rounds), by Dykstra's method or, if that is slow, Newton's."""
         groups, _, indices = self._structure(shape)
         x, weights = np.zeros_like(u), np.zeros(groups.count)
         scale = float(np.abs(u).max(initial=0.0))
         if t == 0.0 or scale == 0.0:
             return u.copy(), weights, 0
-        # Scaled to norm one, so that no square leaves the range of floats.
+        # Scaled to a largest entry of one, so no square leaves the range of floats.
         balls = Balls(groups.ptr, indices, t / scale, self.q == np.inf)
         tol = NEAR * float(np.linalg.norm(u / scale))
         rounds, error = dykstra(u / scale, balls, CYCLES, tol, x, weights)

@@ -1,14 +1,14 @@
 """The Euclidean prox of the latent group lasso in its group weights, by a projected Newton method.
 
 With B the membership of coordinates in groups, the prox of lambda norm_G at u is a smooth problem in one
-number w_m >= 0 a group:
+number w_m >= 0 per group:
 
     minimise  sum_i phi_i((B w)_i) + c sum_m w_m
     q = inf:  phi(d) = 1/2 max(abs(u) - d, 0)^2,          c = lambda,    x = sign(u) min(abs(u), B w)
     q = 2:    phi(d) = 1/2 u^2 lambda / (d + lambda),      c = lambda/2,  x = u (B w) / (B w + lambda)
 
 For q = inf it is piecewise quadratic, and Newton steps on the free weights (Bertsekas 1982) end at the
-exact active set. y = u - x is the projection of u onto the dual ball; scaled into that ball it gives the gap.
+exact active set. y = u - x is the projection of u onto the dual ball; scaled into that ball, it gives the gap.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Floats
 
-# Up to this many free weights the Newton system is factorised, beyond it conjugate gradients solve it;
-# where they do not converge it is factorised after all, up to the larger number.
+# With up to this many free weights the Newton system is factorised; with more it is solved by conjugate gradients.
+# If they do not converge it is factorised after all, up to the larger number.
 DENSE = 200
 LARGEST_DENSE = 5000
-# Up to this many entries the membership matrix is kept dense.
+# Up to this many entries the membership matrix is dense.
 SMALL = 50_000
 _LIMIT = 500
 
 
 @dataclass(frozen=True)
 class LatentProx:
-    """The prox `x`, a duality gap that proves it, the group weights and the number of rounds it took."""
+    """The prox `x`, a duality gap that certifies it, the group weights and the number of rounds."""
 
     x: Floats
     gap: float
@@ -54,15 +54,15 @@ class _Function:
         return 0.5 * self.strength * float(self.a @ (self.a / (d + self.strength)))
 
     def derivatives(self, d: Floats) -> tuple[Floats, Floats]:
-        """(phi', phi'')."""
+        """Return (phi', phi'')."""
         if self.q == np.inf:
-            # At the kink itself the curvature of the side towards smaller weights, the only one that has some.
+            # At the kink, use the curvature of the side towards smaller weights; the other side has none.
             return -np.maximum(self.a - d, 0.0), (self.a >= d * (1.0 - 1e-12)).astype(np.float64)
         ratio = self.a / (d + self.strength)
         return -0.5 * self.strength * ratio**2, self.strength * ratio**2 / (d + self.strength)
 
     def rest(self, d: Floats) -> Floats:
-        """abs(u - x)."""
+        """Return abs(u - x)."""
         if self.q == np.inf:
             return np.maximum(self.a - d, 0.0)
         found: Floats = self.a * (self.strength / (d + self.strength))
@@ -75,9 +75,9 @@ def newton_prox(u: Floats, B: Any, strength: float, q: float) -> LatentProx:
     w = np.zeros(B.shape[1])
     if strength == 0.0 or scale == 0.0:
         return LatentProx(u.copy(), 0.0, w, 0)
-    # In units of the largest entry nothing over- or underflows.
+    # In units of the largest entry nothing overflows or underflows.
     f = _Function(u / scale, strength / scale, q)
-    # Slicing a small sparse matrix costs more than all the arithmetic on a dense one.
+    # Slicing a small sparse matrix costs more than all arithmetic on a dense one.
     B = B.toarray() if B.shape[0] * B.shape[1] <= SMALL else B
     Bt = np.ascontiguousarray(B.T) if isinstance(B, np.ndarray) else B.T.tocsr()
     w, d, value, rounds = _minimise(f, B, Bt, w)
@@ -88,7 +88,7 @@ def newton_prox(u: Floats, B: Any, strength: float, q: float) -> LatentProx:
 
 
 def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats, float, int]:
-    """(weights, B weights, objective, rounds)."""
+    """Return (weights, B weights, objective, rounds)."""
     d = B @ w
     value = f.value(d) + f.cost * float(w.sum())
     rounds, damping, best, idle = 0, 1e-3, np.inf, 0
@@ -97,12 +97,12 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
         slope, curve = f.derivatives(d)
         gradient = f.cost + Bt @ slope
         worst = float(np.abs(np.where(w > 0, gradient, np.minimum(gradient, 0.0))).max(initial=0.0))
-        # Along a flat bottom rounding errors never end: stop after a few rounds without gain.
+        # At a flat minimum, rounding errors never cease: stop after a few rounds without improvement.
         idle = 0 if value < best * (1.0 - 1e-15) else idle + 1
         best = min(best, value)
         if worst <= 1e-15 * f.cost or idle > 6:
             break
-        # The closer to the optimum the less damping: Newton's method itself in the end.
+        # Damping decreases towards the optimum: the last steps are plain Newton steps.
         direction = _direction(B, Bt, curve, w, gradient, damping * min(1.0, worst / f.cost), f.q == np.inf)
         moved, size = _descend(f, B, Bt, w, worst, value, gradient, direction)
         if moved is None:
@@ -116,7 +116,7 @@ def _minimise(f: _Function, B: Any, Bt: Any, w: Floats) -> tuple[Floats, Floats,
 
 
 def _direction(B: Any, Bt: Any, curve: Floats, w: Floats, gradient: Floats, damping: float, flat: bool) -> Floats:
-    """Return the damped Newton step on the free weights; small weights that would fall further become zero."""
+    """Return the damped Newton step on the free weights; small weights that would decrease further become zero."""
     direction = -w
     small = min(1e-3, float(np.abs(w - np.maximum(w - gradient, 0.0)).max(initial=0.0)))
     which = np.flatnonzero((gradient < 0) | (w > small * 1e-3))
@@ -163,7 +163,7 @@ def _iterative(
 def _descend(
     f: _Function, B: Any, Bt: Any, w: Floats, worst: float, value: float, gradient: Floats, direction: Floats
 ) -> tuple[tuple[Floats, Floats, float] | None, float]:
-    """Take a step along the arc max(w + size direction, 0) with enough descent; return it and its size, or None."""
+    """Take a step along the arc max(w + size direction, 0) with sufficient descent; return it and its size, or None."""
     size = 1.0
     while size > 1e-4:
         trial = np.maximum(w + size * direction, 0.0)
@@ -173,7 +173,7 @@ def _descend(
         if promised > 0 and reached <= value - 1e-4 * promised:
             return (trial, reach, reached), size
         if abs(promised) <= 1e-13 * abs(value):
-            # Values cannot tell steps this small apart; gradients still can.
+            # Values do not resolve steps this small; gradients still do.
             slope = f.cost + Bt @ f.derivatives(reach)[0]
             rest = float(np.abs(np.where(trial > 0, slope, np.minimum(slope, 0.0))).max(initial=0.0))
             return ((trial, reach, reached), size) if rest < 0.5 * worst else (None, size)
@@ -182,9 +182,9 @@ def _descend(
 
 
 def _gap(f: _Function, Bt: Any, rest: Floats, value: float) -> float:
-    """Return the duality gap: the objective of the prox less that of a point of the dual ball."""
+    """Return the duality gap: the objective of the prox minus that of a point of the dual ball."""
     sizes = Bt @ rest if f.q == np.inf else np.sqrt(Bt @ rest**2)
     top = float(sizes.max(initial=0.0))
     y = rest * (f.strength / top) if top > f.strength else rest
-    # 1/2 norm(u)^2 - 1/2 norm(u - y)^2, without the cancellation
+    # 1/2 norm(u)^2 - 1/2 norm(u - y)^2, without cancellation
     return max(value - float(y @ (f.a - 0.5 * y)), 0.0)

@@ -1,14 +1,14 @@
 """The Euclidean prox of the latent group lasso by cyclic projections.
 
-The prox at u is u - y, with y the projection of u onto the intersection of the balls norm(y_m) <= s, l1 balls for
+The prox at u is u - y, with y the projection of u onto the intersection of the balls norm(y_m) <= s: l1 balls for
 q = inf and l2 balls for q = 2. Projecting onto one ball after the other finds a point of the intersection,
-not the nearest one; two repairs are known:
+but not the nearest one. There are two known remedies:
 
 - anchored (Bauschke 1996, used by Villa et al. 2014): y <- u/(n+1) + n/(n+1) P_M ... P_1 y. Error about 1/n.
-- Dykstra: remember what each ball took away, and give it back before its next turn. The error falls geometrically.
+- Dykstra: store what each projection removed, and add it back before the next one. The error falls geometrically.
 
-What the balls took away adds up to the prox, one part per group: z_1 + ... + z_M = u - y. So the sum of their norms
-bounds the latent norm from above, and the duality gap costs no linear program.
+The removed parts add up to the prox, one per group: z_1 + ... + z_M = u - y. So the sum of their norms is an
+upper bound of the latent norm, and the duality gap needs no linear program.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 
-# After every so many cycles the pace of Dykstra's method decides whether to continue; its ratio has settled by then.
+# After every TRIAL cycles the rate of Dykstra's method decides whether to continue; its ratio has settled by then.
 TRIAL = 30
 
 
 class Balls(NamedTuple):
-    """A ball for each group of coordinates: their members, one radius for all, and l1 or l2."""
+    """A ball for each group of coordinates: their members, a common radius, and l1 or l2."""
 
     ptr: Annotated[Ints, "int64[::1]"]
     indices: Annotated[Ints, "int64[::1]"]
@@ -47,7 +47,7 @@ def _project(v: Floats, n: int, radius: float, l1: bool) -> None:
         return
     if total <= radius:
         return
-    # Newton on sum max(abs(v) - tau, 0) = radius: tau grows to the root, in a few passes.
+    # Newton's method on sum max(abs(v) - tau, 0) = radius: tau increases to the root, in a few passes.
     tau, count = 0.0, n
     while True:
         rest, kept = 0.0, 0
@@ -68,9 +68,9 @@ def _project(v: Floats, n: int, radius: float, l1: bool) -> None:
 def cyclic_projections(
     u: Floats, balls: Balls, dykstra: bool, limit: int, tol: float, target: Floats, y: Floats
 ) -> tuple[int, float]:
-    """Write the projection of u to y; returns (cycles, last distance).
+    """Write the projection of u to y; return (cycles, last distance).
 
-    Stops when the l2 distance of y from `target`, or from the last y where that is empty, is at most tol.
+    Stop when the l2 distance of y from `target`, or from the last y if `target` is empty, is at most tol.
     """
     ptr, indices, radius, l1 = balls
     p, count = u.size, ptr.size - 1
@@ -109,10 +109,10 @@ def cyclic_projections(
 
 @kernel("Tuple((int64, float64))(float64[::1], Balls, int64, float64, float64[::1], float64[::1])")
 def dykstra(u: Floats, balls: Balls, limit: int, tol: float, x: Floats, weights: Floats) -> tuple[int, float]:
-    """Write the prox of radius * norm to x and the norm of each group's part to `weights`; returns (cycles, error).
+    """Write the prox of radius * norm to x and the norm of each group's part to `weights`; return (cycles, error).
 
-    Stops when the estimated distance to the prox is at most tol: the last move times r / (1 - r), r the ratio of the
-    last two moves, which settles where the set of active groups does. Gives up early where `limit` would not do.
+    Stop when the estimated distance to the prox is at most tol: the last move times r / (1 - r) for the ratio r of
+    the last two moves, which settles once the set of active groups does. Give up early if `limit` would not be enough.
     """
     ptr, indices, radius, l1 = balls
     count, y, parts = ptr.size - 1, u.copy(), np.zeros(indices.size)
@@ -135,10 +135,10 @@ def dykstra(u: Floats, balls: Balls, limit: int, tol: float, x: Floats, weights:
                 moved += (taken - parts[first + e]) ** 2
                 parts[first + e], y[i] = taken, v[e]
         moved = np.sqrt(moved)
-        # Near rounding the ratio says nothing any more: a move that small is the end.
+        # Near rounding the ratio is meaningless: a move that small ends the iteration.
         ratio = min(moved / before, 0.999) if 0.0 < before < np.inf else 0.999
         error, before = moved * ratio / (1.0 - ratio), moved
-        # At this pace it would not be there within the limit: leave it to another method.
+        # At this rate it would not converge within the limit: leave it to another method.
         if cycle % TRIAL == 0 and error > tol and cycle + np.log(tol / moved) / np.log(ratio) > limit:
             break
     x[:] = 0.0

@@ -14,7 +14,7 @@ _LIMIT = 200
 
 
 def linf_value(x: Floats, B: Any) -> tuple[float, float]:
-    """(norm, gap): min of sum w with B w >= abs(x), as its dual, max of abs(x).y with B^T y <= 1, y >= 0."""
+    """Return (norm, gap): min of sum w with B w >= abs(x), by its dual, max of abs(x).y with B^T y <= 1, y >= 0."""
     a = np.abs(x)
     if not a.any():
         return 0.0, 0.0
@@ -23,7 +23,7 @@ def linf_value(x: Floats, B: Any) -> tuple[float, float]:
     scale = float(a.max())
     program = LinearProgram(-a[on] / scale, part, row_upper=1.0, what="the latent group norm")
     found = program.solve()
-    # The multipliers, raised where rounding leaves x uncovered, bound the norm from above.
+    # The multipliers, raised where rounding leaves x uncovered, give an upper bound of the norm.
     w = np.maximum(-found.duals, 0.0)
     missing = np.maximum(a[on] / scale - part.T @ w, 0.0)
     raised = np.zeros(w.size)
@@ -36,14 +36,14 @@ def linf_value(x: Floats, B: Any) -> tuple[float, float]:
 
 
 def l2_value(x: Floats, B: Any) -> tuple[float, float]:
-    """(norm, gap): min over w > 0 of 1/2 sum_i x_i^2 / (B w)_i + 1/2 sum w (Obozinski et al. 2011).
+    """Return (norm, gap): min over w > 0 of 1/2 sum_i x_i^2 / (B w)_i + 1/2 sum w (Obozinski et al. 2011).
 
-    y = x / (B w), scaled into the dual ball, bounds the norm from below by <x, y>.
+    With y = x / (B w), scaled into the dual ball, <x, y> is a lower bound of the norm.
     """
     scale = float(np.abs(x).max(initial=0.0))
     if scale == 0.0:
         return 0.0, 0.0
-    # What is far below the last digit of the largest entry would only underflow when squared.
+    # Entries far below the last digit of the largest one would only underflow when squared.
     on = np.flatnonzero(np.abs(x) > 1e-100 * scale)
     a = np.abs(x[on]) / scale
     part = B[on]
@@ -67,7 +67,7 @@ def l2_value(x: Floats, B: Any) -> tuple[float, float]:
 def _interior_step(
     w: Floats, slack: Floats, a: Floats, d: Floats, gradient: Floats, part: Any, across: Any
 ) -> tuple[Floats, Floats]:
-    """Take one primal-dual step towards gradient = slack, w slack = mu, with mu a tenth of its present value."""
+    """Take one primal-dual step towards gradient = slack, w slack = mu, with mu a tenth of its current value."""
     mu = 0.1 * float(w @ slack) / w.size
     hessian = (across.multiply(a**2 / d**3) @ part).toarray()
     hessian[np.diag_indices(w.size)] += slack / w + 1e-300

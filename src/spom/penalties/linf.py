@@ -14,7 +14,7 @@ from spom.penalties.threshold import solve, total_and_peak
 
 @kernel("float64(float64[::1], float64)")
 def _small_level(w: Floats, t: float) -> float:
-    """The level for a short vector: plain passes, which cost less than any set-up."""
+    """Return the level for a short vector, by plain passes, which are cheaper than any set-up."""
     n = w.size
     total = 0.0
     for i in range(n):
@@ -40,7 +40,7 @@ def _small_level(w: Floats, t: float) -> float:
 
 @kernel("void(float64[::1], float64, float64[::1])")
 def clip_to_level(w: Floats, t: float, out: Floats) -> None:
-    """The prox of t norm-inf: clip at the level that takes just t off the magnitudes, in all."""
+    """Apply the prox of t norm-inf: clip at the level that reduces the sum of magnitudes by t."""
     if w.size <= 32:
         level = _small_level(w, t)
     else:
@@ -65,7 +65,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class LInf(Strength):
     """Omega(w) = s norm-inf(w); the prox clips the entries at a level found by selection.
 
-    The level is 0, and so is the result, when norm1(w) <= step s (Duchi and Singer 2009, section 4).
+    The level and the result are 0 if norm1(w) <= step s (Duchi and Singer 2009, section 4).
 
     >>> LInf(1.0).prox([3.0, -1.0, 2.5])
     array([ 2.25, -1.  ,  2.25])
@@ -80,7 +80,7 @@ class LInf(Strength):
         return self.strength * float(np.abs(w).max(initial=0.0))
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """One bound for all entries."""
+        """Return one bound for all entries."""
         return covered(np.ones((p, 1)), np.array([self.strength], dtype=np.float64))
 
     def conjugate(self) -> Penalty:

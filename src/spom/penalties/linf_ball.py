@@ -40,11 +40,11 @@ class LInfBall(Ball):
         return float(np.abs(w).max(initial=0.0))
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """The box itself."""
+        """Return the box itself."""
         return between(None, np.full(p, -self.radius), self.radius)
 
     def conjugate(self) -> Penalty:
-        """radius times the l1 norm."""
+        """Return radius times the l1 norm."""
         from spom.penalties.l1 import L1
 
         return L1(self.radius)

@@ -44,7 +44,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class LqMKL(Exponent, Grouped):
     """Omega(w) = s sum over groups of norm2(w_m)^q, q >= 1; the prox solves x + step s q x^(q-1) = norm2(w_m).
 
-    q = 1 is the group lasso; q > 1 keeps every group, small ones small. A coordinate in no group is not
+    q = 1 is the group lasso; q > 1 keeps every group, and small groups small. A coordinate in no group is not
     penalised.
 
     >>> LqMKL(1.0, groups=2, q=3).prox([2.4, 3.2])
@@ -59,7 +59,7 @@ class LqMKL(Exponent, Grouped):
         super().__init__(strength, groups)
 
     def elastic(self) -> Elastic | None:
-        """Squared l2 for q = 2, where no coordinate is in no group."""
+        """Return squared l2 for q = 2, if every coordinate is in a group."""
         return power_elastic(float(self.strength), 2.0) if self.q == 2.0 and self._each_block else None
 
     def norm_sum(self, count: int) -> NormSum | None:

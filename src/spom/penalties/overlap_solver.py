@@ -1,9 +1,9 @@
 """The exact prox of a sum of l2 norms of overlapping groups.
 
 minimise 1/2 norm(x - w)^2 + sum_g c_g norm2(x_g). The dual has a vector z_g in the ball of radius c_g for each
-group, and x = w - sum_g z_g. Three parts: accelerated projected gradient steps on the dual, which find the groups
-that are zero; Newton's method for the smooth equation that is left; and a certificate: as the problem is strongly
-convex with constant 1, the norm of any subgradient at x bounds the distance to the solution.
+group, and x = w - sum_g z_g. There are three parts: accelerated projected gradient steps on the dual, which find the
+groups that are zero; Newton's method for the remaining smooth equation; and a certificate: the problem is strongly
+convex with constant 1, so the norm of any subgradient at x bounds the distance to the solution.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spom.penalties.groups import Groups
 
 
 class DualPoint(NamedTuple):
-    """x = w - sum z, the dual vectors z, and the point y ahead of them."""
+    """x = w - sum z, the dual vectors z, and the extrapolated point y."""
 
     x: Annotated[Floats, "float64[::1]"]
     z: Annotated[Floats, "float64[::1]"]
@@ -27,7 +27,7 @@ class DualPoint(NamedTuple):
 
 
 class DualBalls(NamedTuple):
-    """The members of each group, the radius of its ball, and the most groups that a coordinate is in."""
+    """The members of each group, the radius of its ball, and the largest number of groups with a common coordinate."""
 
     ptr: Annotated[Ints, "int64[::1]"]
     indices: Annotated[Ints, "int64[::1]"]
@@ -37,9 +37,9 @@ class DualBalls(NamedTuple):
 
 @kernel("float64(float64[::1], DualPoint, DualBalls, float64, int64)")
 def _dual_steps(w: Floats, point: DualPoint, balls: DualBalls, t: float, n: int) -> float:
-    """n accelerated projected gradient steps on the dual, restarted when they turn back; x = w - sum z at the end.
+    """Take n accelerated projected gradient steps on the dual, with restarts; set x = w - sum z at the end.
 
-    `t` is the momentum, which is returned.
+    The momentum `t` restarts at one when the steps turn back; return its last value.
     """
     x, z, y = point
     ptr, indices, radius, lipschitz = balls
@@ -73,14 +73,14 @@ def _dual_steps(w: Floats, point: DualPoint, balls: DualBalls, t: float, n: int)
 
 
 def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -> tuple[Floats, float, int]:
-    """Return (x, a bound on its l2 distance to the solution, steps on the dual)."""
+    """Return (x, an upper bound of its l2 distance to the solution, number of steps on the dual)."""
     scale = float(np.abs(w).max(initial=0.0))
     if scale == 0.0 or groups.count == 0:
         return w.copy(), 0.0, 0
     indices = np.concatenate([groups.members(m) for m in range(groups.count)]).astype(np.int64)
     owner = np.repeat(np.arange(groups.count), np.diff(groups.ptr))
     lipschitz = float(np.bincount(indices).max(initial=1))
-    # In units of the largest entry nothing over- or underflows; beyond norm2(w) a radius makes no difference.
+    # In units of the largest entry nothing overflows or underflows; beyond norm2(w) a radius makes no difference.
     target, cut = w / scale, np.minimum(radius / max(scale, 1e-290), 2.0 * np.sqrt(w.size))
     x, z, y = target.copy(), np.zeros(indices.size), np.zeros(indices.size)
     balls = DualBalls(groups.ptr, indices, cut, lipschitz)
@@ -89,11 +89,11 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
         momentum = _dual_steps(target, DualPoint(x, z, y), balls, momentum, more)
         steps += more
         norms = np.sqrt(np.bincount(owner, weights=x[indices] ** 2, minlength=groups.count))
-        # Which groups are zero is a guess, and a wrong one does no harm: its certificate is bad.
+        # The set of zero groups is a guess; a wrong guess is harmless, because its certificate is bad.
         masks = {off.tobytes(): off for off in (norms <= level for level in (1e-9, 1e-6, 1e-3))}
         guesses = [_newton(x, target, groups.ptr, indices, cut, off) for off in masks.values()]
         bounds = [_certificate(guess, target, z, groups.ptr, indices, cut) for guess in guesses]
-        # x itself belongs to the dual point z: half its squared distance to the solution is below the gap.
+        # x itself corresponds to the dual point z: half its squared distance to the solution is below the gap.
         gap = max(float(cut @ norms - z @ x[indices]), 0.0)
         for candidate, bound in zip((*guesses, x), (*bounds, np.sqrt(2.0 * gap)), strict=True):
             if bound < error:
@@ -104,7 +104,7 @@ def solve_overlap(w: Floats, groups: Groups, radius: Floats, tolerance: float) -
 
 
 def _newton(x: Floats, w: Floats, ptr: Ints, indices: Ints, radius: Floats, zero: NDArray[np.bool_]) -> Floats:
-    """Return x with the marked groups at zero, the rest solved from x - w + sum c_g x_g / norm2(x_g) = 0."""
+    """Return x with the marked groups at zero, and the others from x - w + sum c_g x_g / norm2(x_g) = 0."""
     count = ptr.size - 1
     owner = np.repeat(np.arange(count), np.diff(ptr))
     free = np.ones(x.size, dtype=bool)
@@ -144,12 +144,12 @@ def _hessian(v: Floats, x: Floats, at: Ints, group: Ints, norms: Floats, pull: F
 
 
 def _conjugate_gradient(force: Floats, x: Floats, at: Ints, group: Ints, norms: Floats, pull: Floats) -> Floats:
-    """Return the Hessian solved for the force."""
+    """Solve the Hessian system for the force."""
     solution, product = np.zeros_like(force), np.empty_like(force)
     residual = force.copy()
     direction = residual.copy()
     size = float(residual @ residual)
-    # A thousandth of the force is enough: Newton's method takes the rest in its next steps.
+    # A thousandth of the force is enough: the next Newton steps remove the rest.
     enough = 1e-6 * size + 1e-300
     for _ in range(min(2 * force.size + 10, 100)):
         if size <= enough:
@@ -165,7 +165,7 @@ def _conjugate_gradient(force: Floats, x: Floats, at: Ints, group: Ints, norms: 
 
 
 def _certificate(x: Floats, w: Floats, z: Floats, ptr: Ints, indices: Ints, radius: Floats) -> float:
-    """Return the norm of a subgradient at x: exact where a group is not zero, z (evened out) where it is."""
+    """Return the norm of a subgradient at x: exact for non-zero groups, z (evened out) for zero ones."""
     count = ptr.size - 1
     owner = np.repeat(np.arange(count), np.diff(ptr))
     norms = np.sqrt(np.bincount(owner, weights=x[indices] ** 2, minlength=count))
@@ -173,7 +173,7 @@ def _certificate(x: Floats, w: Floats, z: Floats, ptr: Ints, indices: Ints, radi
     inverse = np.divide(radius, norms, out=np.zeros(count), where=~off)
     pull = np.where(off[owner], z, inverse[owner] * x[indices])
     rest = x - w + np.bincount(indices, weights=pull, minlength=x.size)
-    # Spread the rest over the zero groups of the coordinate, then project those onto their balls.
+    # Spread the remainder over the zero groups of the coordinate, then project these onto their balls.
     shares = np.bincount(indices, weights=off[owner].astype(np.float64), minlength=x.size)
     share = np.divide(rest, shares, out=np.zeros(x.size), where=shares > 0)
     pull = np.where(off[owner], z - share[indices], pull)

@@ -1,4 +1,4 @@
-"""Groups that overlap in any way."""
+"""Groups with arbitrary overlaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class CertifiedProx:
-    """A prox with its certificate: the exact one is within `error` of `x`, in the l2 norm."""
+    """A prox with its certificate: the exact prox is within `error` of `x`, in the l2 norm."""
 
     x: Floats
     error: float
@@ -41,12 +41,12 @@ class CertifiedProx:
     ],
 )
 class OverlappingGroupLasso(TreeGroupLasso):
-    """Omega(w) = s sum over groups of d_m norm2(w_m), whatever the groups have in common.
+    """Omega(w) = s sum over groups of d_m norm2(w_m), for groups that may overlap in any way.
 
-    With `exact=True` the prox is solved for: accelerated steps on the dual find which groups are off, Newton's
-    method the rest, and a subgradient certifies the distance to the solution (`prox_certified`). With
-    `exact=False` it is the composition of the groups' proxes in the given order, as Alg. 1 of Martins et al.
-    2011 takes J proximal steps: cheap, and not the prox of the sum. `method` says which one runs.
+    With `exact=True` the prox is solved for: accelerated steps on the dual find the zero groups, Newton's
+    method finds the rest, and a subgradient certifies the distance to the solution (`prox_certified`). With
+    `exact=False` the groups' proxes are applied in the given order, as Alg. 1 of Martins et al.
+    2011 takes J proximal steps: this is cheap, but not the prox of the sum. `method` says which one runs.
     A coordinate in no group is not penalised.
 
     >>> OverlappingGroupLasso(1.0, [[0, 1], [1, 2]]).prox([2.0, 0.0, 2.0])
@@ -61,20 +61,20 @@ class OverlappingGroupLasso(TreeGroupLasso):
 
     @property
     def method(self) -> str:
-        """What `prox` runs."""
+        """A description of what `prox` computes."""
         return "exact, with a certificate" if self.exact else "composition of the groups' proxes"
 
     def _turns(self, groups: Groups) -> Ints:
         return np.arange(groups.count)
 
     def compiled(self, shape: tuple[int, ...]) -> tuple[Any, Floats, Ints]:
-        """Return the composition, for `exact=False`."""
+        """Return the composition of proxes, for `exact=False`."""
         if self.exact:
             raise Unsupported("the exact prox of OverlappingGroupLasso is no compiled kernel; use exact=False")
         return super().compiled(shape)
 
     def prox_certified(self, w: ArrayLike, step: float = 1.0) -> CertifiedProx:
-        """Return the exact prox, with a bound on its error and the number of steps on the dual that it took."""
+        """Return the exact prox, with an upper bound of its error and the number of steps on the dual."""
         a = as_finite(w)
         t = min(check_positive(step, "step") * self.strength, LARGEST / 1e10)
         groups, weights, _ = self._structure(a.shape)
@@ -96,13 +96,13 @@ class OverlappingGroupLasso(TreeGroupLasso):
         np.copyto(out, found.x)
 
     def _conjugate_value(self, y: Floats) -> float:
-        # The prox is y minus its projection on the dual ball: y is outside where that is certainly not zero.
+        # The prox is y minus its projection onto the dual ball: y is outside if that is certainly not zero.
         found = self.prox_certified(y)
         slack = found.error + 1e-9 * float(np.abs(y).max(initial=0.0))
         return 0.0 if float(np.sqrt((found.x**2).sum())) <= slack else np.inf
 
     def _max_strength(self, g: Floats) -> float:
-        """Return the dual norm of g, from below: <g, x> / Omega(x) at x = prox of c Omega, which becomes the next c."""
+        """Return a lower bound of the dual norm of g: iterate c = <g, x> / Omega(x), with x the prox of c Omega."""
         unit = OverlappingGroupLasso(1.0, self.groups, self.weights)
         x, c = g, 0.0
         for _ in range(100):

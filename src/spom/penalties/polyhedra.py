@@ -1,6 +1,6 @@
 """Polyhedral penalties as matrices: g(x) = min over w >= 0 of cost . w with lower <= A x + B w <= upper.
 
-Any convex piecewise linear function is of this form. `penalty.polyhedron(p)` gives it to solvers of linear programs;
+Any convex piecewise linear function has this form. `penalty.polyhedron(p)` gives it to solvers of linear programs;
 the functions here build the common shapes.
 """
 
@@ -15,7 +15,7 @@ from spom.core.arrays import Floats
 
 
 class Polyhedron(NamedTuple):
-    """The matrices, sparse, with one row per constraint."""
+    """The sparse matrices, with one row per constraint."""
 
     A: Any
     B: Any
@@ -25,7 +25,7 @@ class Polyhedron(NamedTuple):
 
 
 def between(A: Any, lower: Any, upper: Any) -> Polyhedron:
-    """Return the set lower <= A x <= upper; A None is the identity of as many rows as `lower` has.
+    """Return the set lower <= A x <= upper; A = None is the identity of the size of `lower`.
 
     >>> between(None, np.zeros(2), 1.0).upper
     array([1., 1.])
@@ -37,9 +37,9 @@ def between(A: Any, lower: Any, upper: Any) -> Polyhedron:
 
 
 def combinations(atoms: Any, price: float | None = None, budget: float = 0.0) -> Polyhedron:
-    """Return x = atoms (w+ - w-), w >= 0, at a price per unit of w, or else with a budget for its sum.
+    """Return x = atoms (w+ - w-), w >= 0, with a cost per unit of w, or else with a budget for its sum.
 
-    The atoms are the columns of a matrix, or, given their number, those of the identity.
+    The atoms are the columns of a matrix, or, if their number is given, those of the identity.
     """
     atoms = scipy.sparse.identity(atoms) if isinstance(atoms, int) else scipy.sparse.csr_matrix(atoms)
     p, m = atoms.shape
@@ -52,7 +52,7 @@ def combinations(atoms: Any, price: float | None = None, budget: float = 0.0) ->
 
 
 def covered(cover: Any, cost: Floats, A: Any = None) -> Polyhedron:
-    """Return abs(A x) <= cover w at a cost for each w; A None is the identity."""
+    """Return abs(A x) <= cover w with a cost for each w; A = None is the identity."""
     cover = scipy.sparse.csr_matrix(cover)
     A = scipy.sparse.identity(cover.shape[0], format="csr") if A is None else A
     both, bound = scipy.sparse.vstack([A, -A], format="csr"), scipy.sparse.vstack([-cover, -cover], format="csr")
@@ -60,7 +60,7 @@ def covered(cover: Any, cost: Floats, A: Any = None) -> Polyhedron:
 
 
 def stacked(parts: list[Polyhedron], p: int) -> Polyhedron:
-    """Return the sum of the penalties of `parts`, each with variables w of its own."""
+    """Return the sum of the penalties of `parts`, each with its own variables w."""
     if not parts:
         return between(scipy.sparse.csr_matrix((0, p)), np.zeros(0), np.zeros(0))
     return Polyhedron(

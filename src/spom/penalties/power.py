@@ -13,10 +13,10 @@ from spom.penalties.forms import Elastic
 
 @kernel("float64(float64, float64, float64)")
 def power_root(b: float, t: float, q: float) -> float:
-    """The x in [0, b] with x + t q x^(q-1) = b (for q = 1: max(b - t, 0)).
+    """Solve x + t q x^(q-1) = b for x in [0, b] (for q = 1: max(b - t, 0)).
 
-    Newton on v in x = b exp(-v): log(exp(-v) + t q b^(q-2) exp(-(q-1) v)) = 0 is convex and falling in v, so
-    that the iterates from the left increase to the root, whatever the scale.
+    Newton on v in x = b exp(-v): log(exp(-v) + t q b^(q-2) exp(-(q-1) v)) = 0 is convex and decreasing in v, so
+    the iterates from the left increase to the root, whatever the scale.
     """
     if b == 0.0 or t == 0.0:
         return b
@@ -102,14 +102,14 @@ class Power(Exponent):
             return self.strength * float((np.abs(w) ** self.q).sum()) if self.strength else 0.0
 
     def elastic(self) -> Elastic | None:
-        """l1 for q = 1, squared l2 for q = 2."""
+        """Return l1 for q = 1, squared l2 for q = 2."""
         return power_elastic(float(self.strength), self.q)
 
     def _conjugate_value(self, y: Floats) -> float:
         return conjugate_of_powers(np.abs(y.reshape(-1)), self.strength, self.q)
 
     def conjugate(self) -> Penalty:
-        """Of the form Power again, with exponent q / (q - 1); a ball for q = 1."""
+        """Return the conjugate: a ball for q = 1, else of the form Power again, with exponent q / (q - 1)."""
         from spom.penalties.linf_ball import LInfBall
 
         return LInfBall(self.strength) if self.q == 1.0 else super().conjugate()
@@ -119,14 +119,14 @@ class Power(Exponent):
 
 
 def power_elastic(strength: float, q: float) -> Elastic | None:
-    """strength sum abs^q as an elastic form: for q = 1 and q = 2."""
+    """Return strength sum abs^q as an elastic form, for q = 1 and q = 2."""
     if q == 1.0:
         return Elastic(strength, 0.0)
     return Elastic(0.0, 2.0 * strength) if q == 2.0 else None
 
 
 def conjugate_of_powers(u: Floats, strength: float, q: float) -> float:
-    """sum over magnitudes u of sup over x of u x - strength x^q."""
+    """Sum over magnitudes u of the sup over x of u x - strength x^q."""
     if strength == 0.0:
         return np.inf if u.any() else 0.0
     if q == 1.0:

@@ -51,7 +51,7 @@ class Simplex(Sized):
         return super()._packed(shape)
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """x >= 0 with a given sum."""
+        """Return the set x >= 0 with a given sum."""
         A = scipy.sparse.vstack([scipy.sparse.identity(p), np.ones((1, p))])
         return between(A, np.append(np.zeros(p), self.radius), np.append(np.full(p, np.inf), self.radius))
 

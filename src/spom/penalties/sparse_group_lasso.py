@@ -43,8 +43,8 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class SparseGroupLasso(Mixed, Grouped):
     """Omega(w) = s (r norm1(w) + (1-r) sum over groups of d_m norm2(w_m)).
 
-    Switches groups off, and coordinates in the groups that stay. The prox is a soft threshold, then the
-    group lasso's. A coordinate in no group is held by the l1 part alone.
+    It sets groups to zero, and coordinates within the other groups. The prox is a soft threshold, followed by
+    that of the group lasso. A coordinate in no group is penalised by the l1 part alone.
 
     >>> SparseGroupLasso(2.0, groups=2).prox([4.0, 5.0, 1.5, 0.5])
     array([2.4, 3.2, 0. , 0. ])
@@ -59,27 +59,27 @@ class SparseGroupLasso(Mixed, Grouped):
         super().__init__(strength, groups, weights)
 
     def elastic(self) -> Elastic | None:
-        """l1 for r = 1."""
+        """Return l1 for r = 1, else None."""
         return Elastic(float(self.strength), 0.0) if self.l1_ratio == 1.0 else None
 
     def _of_vector(self, groups: Any) -> Penalty:
         return GroupLasso(self.strength * (1.0 - self.l1_ratio), groups, self.weights)
 
     def on_norms(self, count: int) -> Penalty | None:
-        """Return the group lasso's, for r = 0."""
+        """Return the form of the group lasso, for r = 0."""
         return super().on_norms(count) if self.l1_ratio == 0.0 else None
 
     def on_rows(self, count: int) -> Penalty | None:
-        """Return the group lasso's, for r = 0."""
+        """Return the form of the group lasso, for r = 0."""
         return super().on_rows(count) if self.l1_ratio == 0.0 else None
 
     def split(self, count: int) -> Split | None:
-        """l1 on coordinates, then the group lasso."""
+        """Return l1 on coordinates, then the group lasso."""
         norms = super().on_norms(count)
         return None if norms is None else Split(Elastic(self.strength * self.l1_ratio, 0.0), norms)
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """Return the group lasso's, for r = 0."""
+        """Return the form of the group lasso, for r = 0."""
         return self._sum_of_norms(count) if self.l1_ratio == 0.0 else super().norm_sum(count)
 
     def _value(self, w: Floats) -> float:

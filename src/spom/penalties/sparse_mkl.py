@@ -48,8 +48,8 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class SparseMKL(Grouped):
     """Omega(w) = s/2 (sum over groups of d_m norm2(w_m))^2: the penalty of SPOM (Martins et al. 2011).
 
-    The prox takes the squared-l1 prox of the vector of group norms and scales each group to its new norm:
-    groups with small norms are switched off, and the largest never is.
+    The prox applies the squared-l1 prox to the vector of group norms and scales each group to its new norm:
+    groups with small norms become zero, but never the largest.
 
     >>> SparseMKL(1.0, groups=2).prox([3.0, 4.0, 1.0, 1.0])
     array([1.5, 2. , 0. , 0. ])

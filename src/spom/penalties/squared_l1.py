@@ -16,13 +16,13 @@ from spom.penalties.threshold import shrink, solve, solve_depths, total_and_peak
 
 @kernel("UniTuple(float64, 2)(float64)")
 def balance(t: float) -> tuple[float, float]:
-    """(alpha, beta) with alpha / beta = t and neither above 1, so that neither overflows."""
+    """Return (alpha, beta) with alpha / beta = t, both at most 1, so neither overflows."""
     return (1.0, 1.0 / t) if t > 1.0 else (t, 1.0)
 
 
 @kernel("void(float64[::1], float64[::1], float64, float64[::1])")
 def shrink_weighted(u: Floats, d: Floats, t: float, out: Floats) -> None:
-    """Magnitudes u >= 0 to argmin over x >= 0 of 1/2 norm(x - u)^2 + t/2 (sum d x)^2; d = 0 keeps its entry."""
+    """Write argmin over x >= 0 of 1/2 norm(x - u)^2 + t/2 (sum d x)^2, for magnitudes u >= 0; d = 0 keeps its entry."""
     n = u.size
     alpha, beta = balance(t)
     depth = np.empty(n)
@@ -90,8 +90,8 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 class SquaredL1(Strength):
     """Omega(w) = s/2 (sum d abs(w))^2 with weights d >= 0; the prox is a soft threshold at tau d.
 
-    The threshold tau = step s sum d abs(x) depends on the result x, and is found by selection. Unlike the
-    norm itself it never sets everything to zero.
+    The threshold tau = step s sum d abs(x) depends on the result x, and is found by selection. Unlike the prox of the
+    norm itself, this one never sets all entries to zero.
 
     >>> SquaredL1(1.0).prox([3.0, 1.0, -0.5])
     array([1.5, 0. , 0. ])

@@ -21,7 +21,7 @@ def _prox(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> Non
 
 @kernel("boolean(float64[::1], float64, float64[::1])", fastmath={"reassoc"})
 def _scale_and_check(w: Floats, factor: float, out: Floats) -> bool:
-    """out = factor * w in the same pass that tells whether all of w is finite."""
+    """out = factor * w; return whether all of w is finite, found in the same pass."""
     s = 0.0
     for i in range(w.size):
         s += w[i] * 0.0
@@ -47,7 +47,7 @@ class SquaredL2(Strength):
     _kernel = _prox
 
     def prox(self, w: ArrayLike, step: float = 1.0, out: Floats | None = None) -> Floats:
-        """w / (1 + step s); a new array needs no check before it is written to, so that one pass does both."""
+        """w / (1 + step s); a new array needs no check before it is written, so a single pass does both."""
         if out is not None:
             return super().prox(w, step, out)
         a = as_floats(w)
@@ -62,11 +62,11 @@ class SquaredL2(Strength):
         return 0.5 * self.strength * float(np.vdot(w, w))
 
     def elastic(self) -> Elastic:
-        """l2 alone."""
+        """Return the form with l2 alone."""
         return Elastic(0.0, float(self.strength))
 
     def conjugate(self) -> Penalty:
-        """1/(2 s) norm2^2, or the indicator of the origin for s = 0."""
+        """Return 1/(2 s) norm2^2, or the indicator of the origin for s = 0."""
         from spom.penalties.box import Box
 
         return SquaredL2(1.0 / self.strength) if self.strength > 0 else Box(0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Sums of penalties: exact where an order of proxes is known to be the prox of the sum."""
+"""Sums of penalties: exact where proxes in a known order give the prox of the sum."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from spom.penalties.zero import Zero
     ],
 )
 class Sum(Penalty):
-    """The sum of any penalties. `exact` says whether `prox` is the prox of the sum; `ordered` the order it takes.
+    """The sum of any penalties. `exact` tells whether `prox` is the prox of the sum; `ordered` has the order of proxes.
 
-    Exact sums: squared l2 with anything exact (it only rescales the problem); l1, then any one of l-inf, group,
+    Exact sums are: squared l2 with anything exact (it only rescales the problem); l1, then any one of l-inf, group,
     tree, squared l1, MKL and lq penalties or the l1 ball; homogeneous penalties, then l2 or the l2 ball;
-    separable penalties, then a box or the l-inf ball. Any other sum is one prox after another in the given
+    separable penalties, then a box or the l-inf ball. Any other sum applies the proxes in the given
     order: Alg. 1 of Martins et al. 2011 with J > 1, which is not the prox of the sum.
 
     >>> Sum([SquaredL2(1.0), L1(1.0)]).prox([3.0, -0.5])
@@ -110,28 +110,28 @@ class Sum(Penalty):
 
     @property
     def ordered(self) -> list[Penalty]:
-        """The terms in the order in which their proxes are taken, squared l2 last."""
+        """The terms in the order in which their proxes are applied, squared l2 last."""
         _, order, ridge = self._plan()
         return [*order, SquaredL2(ridge)] if ridge else order
 
     @property
     def separable(self) -> bool:
-        """Whether every term is."""
+        """Whether every term is separable."""
         return all(term.separable for term in self.terms)
 
     @property
     def indicator(self) -> bool:
-        """Whether every term is."""
+        """Whether every term is an indicator."""
         return bool(self.terms) and all(term.indicator for term in self.terms)
 
     @property
     def homogeneous(self) -> bool:
-        """Whether every term is."""
+        """Whether every term is homogeneous."""
         return all(term.homogeneous for term in self.terms)
 
     @property
     def semigroup(self) -> bool:
-        """Whether it is one term that is a semigroup."""
+        """Whether the sum has one term, which is a semigroup."""
         flat = self._flat()
         return len(flat) == 1 and flat[0].semigroup
 
@@ -162,7 +162,7 @@ class Sum(Penalty):
         return _added(terms)
 
     def split(self, count: int) -> Split | None:
-        """Return the sum of the elastic parts, then the one function of norms, which includes the squared l2."""
+        """Return the sum of the elastic parts, then the single function of norms, which includes squared l2."""
         elastic = self.elastic()
         if elastic is not None:
             return super().split(count)
@@ -174,7 +174,7 @@ class Sum(Penalty):
         return Split(Elastic(l1, 0.0), norms) if norms.exact else None
 
     def own_blocks(self, shape: tuple[int, ...]) -> OwnBlocks | None:
-        """Return the groups of the terms, where they all have the same; elastic terms need none."""
+        """Return the groups of the terms, if they are all the same; elastic terms need none."""
         found = [term.own_blocks(shape) for term in self._flat()]
         pairs = list(zip(found, self._flat(), strict=True))
         groups = [own.groups for own in found if own is not None]
@@ -186,13 +186,13 @@ class Sum(Penalty):
         return OwnBlocks(groups[0], Sum([term if own is None else own.penalty for own, term in pairs]))
 
     def restrict(self, kept: Ints, size: int) -> Penalty | None:
-        """Return the sum of the terms' own."""
+        """Return the sum of the restricted terms."""
         found = [term.restrict(kept, size) for term in self.terms]
         terms = [term for term in found if term is not None]
         return Sum(terms) if len(terms) == len(found) else None
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """Return the one sum of norms, with the squared l2 terms beside it."""
+        """Return the single sum of norms, with the squared l2 terms."""
         sums = [term.norm_sum(count) for term in self._flat()]
         found = [part for part in sums if part is not None]
         norms = [part for part in found if part.strength > 0.0]
@@ -228,7 +228,7 @@ class Sum(Penalty):
 
     def _conjugate_value(self, y: Floats) -> float:
         if self.homogeneous and self.exact:
-            # In the dual ball just where the prox is zero; with a tolerance for rounding.
+            # y is in the dual ball if and only if the prox is zero; the tolerance allows for rounding.
             return 0.0 if not self.prox(y, 1.0 + 1e-10).any() else np.inf
         ridge = self._plan()[2]
         if ridge > 0 and self.exact:
@@ -239,7 +239,7 @@ class Sum(Penalty):
         raise Unsupported("the conjugate of this sum has no closed form here")
 
     def _max_strength(self, g: Floats) -> float:
-        """Return the smallest factor on the whole sum at which 0 is optimal."""
+        """Return the smallest factor of the whole sum at which 0 is optimal."""
         elastic = self.elastic()
         if elastic is not None:
             peak = float(np.abs(g).max(initial=0.0))
@@ -250,7 +250,7 @@ class Sum(Penalty):
 
 
 def _added(terms: list[Penalty]) -> Penalty:
-    """Return the sum of these terms: the one that is not zero, where there is one alone."""
+    """Return the sum of these terms; a single non-zero term is returned itself."""
     some = [term for term in terms if not isinstance(term, Zero) and getattr(term, "strength", 1.0) != 0.0]
     if len(some) > 1:
         return Sum(some)
@@ -258,13 +258,13 @@ def _added(terms: list[Penalty]) -> Penalty:
 
 
 def _exact_order(terms: list[Penalty]) -> list[Penalty] | None:
-    """Return an order of proxes that is the prox of the sum, or None where none is known."""
+    """Return an order of proxes that is the prox of the sum, or None if none is known."""
     if not all(term.exact for term in terms):
         return None
     if len(terms) < 2:
         return terms
     for last in (term for term in terms if term.separable and term.indicator):
-        # The sum of a convex function of one number and an interval: clip after the prox.
+        # The sum of a convex function of one number and the indicator of an interval: clip after the prox.
         inner = _exact_order([term for term in terms if term is not last])
         return [*inner, last] if inner is not None and all(term.separable for term in inner) else None
     radial = [term for term in terms if term.radial]
@@ -274,5 +274,5 @@ def _exact_order(terms: list[Penalty]) -> list[Penalty] | None:
         return None
     if radial and not all(term.homogeneous for term in (*l1, *rest)):
         return None
-    # Balls last: they are what the others are projected to.
+    # Balls come last: the results of the others are projected onto them.
     return [*l1, *rest, *sorted(radial, key=lambda term: term.indicator)]

@@ -1,4 +1,4 @@
-"""The one equation behind the l1 ball, the simplex, l-inf and the squared l1 norm, in linear time.
+"""The common equation behind the l1 ball, the simplex, l-inf and the squared l1 norm, solved in linear time.
 
 All of them shrink magnitudes u by a common threshold tau. With m = max u, depths delta = m - u, weights
 a > 0 and sigma = m - tau, the equation is
@@ -7,9 +7,9 @@ a > 0 and sigma = m - tau, the equation is
 
 (l1 ball and simplex of radius r: alpha 1, beta 0; lambda/2 norm1^2: r 0, alpha / beta = lambda). Solving for
 sigma, the distance below the largest entry, instead of tau keeps every digit of a result that is tiny
-against the input. Newton's method on this piecewise linear equation decreases monotonically and ends at
-the exact active set; when it has not after a few passes, selection with random pivots takes over
-(Duchi et al. 2008), so that the expected time is linear whatever the input.
+compared to the input. Newton's method on this piecewise linear equation decreases monotonically and ends at
+the exact active set. If it has not ended after a few passes, selection with random pivots takes over
+(Duchi et al. 2008), so the expected time is linear for any input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEWTON_PASSES = 24
 
 @kernel("UniTuple(float64, 2)(float64[::1], boolean)", fastmath={"reassoc", "nsz"})
 def total_and_peak(w: Floats, absolute: bool) -> tuple[float, float]:
-    """(sum, max) of the magnitudes, or of the signed entries; the maximum of none is 0."""
+    """Return (sum, max) of the magnitudes, or of the signed entries; the maximum of no entries is 0."""
     if w.size == 0:
         return 0.0, 0.0
     total = 0.0
@@ -44,7 +44,7 @@ def total_and_peak(w: Floats, absolute: bool) -> tuple[float, float]:
 
 @kernel("Tuple((float64, int64))(float64[::1], boolean, float64, float64)", fastmath={"reassoc"})
 def _near_peak(w: Floats, absolute: bool, peak: float, sigma: float) -> tuple[float, int]:
-    """(sum, count) of the depths below sigma, with no branch in the loop."""
+    """Return (sum, count) of the depths below sigma, without a branch in the loop."""
     total = 0.0
     count = 0
     if absolute:
@@ -64,10 +64,10 @@ def _near_peak(w: Floats, absolute: bool, peak: float, sigma: float) -> tuple[fl
 
 @kernel("float64(float64[::1], float64[::1], float64, float64, float64, float64, float64)")
 def _select(depth: Floats, a: Floats, s: float, k: float, target: float, alpha: float, beta: float) -> float:
-    """The root by selection, given sums s, k of entries known to be active; reorders `depth` and `a`.
+    """Find the root by selection, given sums s, k of entries known to be active; reorder `depth` and `a`.
 
-    A depth v is active where the root is below it: alpha * sum a (v - depth) over depths < v is less
-    than target - beta * v. A random pivot settles about half of the candidates in each pass.
+    A depth v is active if the root lies below it: alpha * sum a (v - depth) over depths < v is less
+    than target - beta * v. A random pivot decides about half of the candidates in each pass.
     """
     low, high = 0, depth.size
     seed = np.uint64(0x9E3779B97F4A7C15)
@@ -76,7 +76,7 @@ def _select(depth: Floats, a: Floats, s: float, k: float, target: float, alpha: 
         seed ^= seed >> np.uint64(7)
         seed ^= seed << np.uint64(17)
         pivot = depth[low + np.int64(seed % np.uint64(high - low))]
-        # Three ways: [low, i) less than the pivot, [i, j) equal, [j, high) more.
+        # Three-way partition: [low, i) less than the pivot, [i, j) equal, [j, high) greater.
         i, c, j = low, low, high
         ds = 0.0
         dk = 0.0
@@ -109,12 +109,12 @@ def _select(depth: Floats, a: Floats, s: float, k: float, target: float, alpha: 
 
 @kernel("float64(float64[::1], float64[::1], float64, float64, float64, float64)")
 def solve_depths(depth: Floats, a: Floats, sigma: float, target: float, alpha: float, beta: float) -> float:
-    """Newton from the right, dropping what is inactive for good; `depth` and `a` are used up.
+    """Run Newton's method from the right, dropping inactive entries for good; `depth` and `a` are overwritten.
 
     `target` is alpha * r + beta * m; sigma starts at or above the root.
     """
     n = depth.size
-    settled = -1  # how many entries the present sigma was computed from
+    settled = -1  # the number of entries from which the current sigma was computed
     for _ in range(_NEWTON_PASSES):
         kept = 0
         s = 0.0
@@ -136,16 +136,16 @@ def solve_depths(depth: Floats, a: Floats, sigma: float, target: float, alpha: f
 
 @kernel("float64(float64[::1], boolean, float64, float64, float64, float64, float64)")
 def solve(w: Floats, absolute: bool, total: float, peak: float, r: float, alpha: float, beta: float) -> float:
-    """sigma for unit weights: the result at entry i is sign(w_i) max(sigma - (peak - abs(w_i)), 0).
+    """Solve for sigma with unit weights: the result at entry i is sign(w_i) max(sigma - (peak - abs(w_i)), 0).
 
-    `total` and `peak` are those of `total_and_peak`. Whole passes over `w` run at the speed of memory;
-    once few entries are left they are gathered.
+    `total` and `peak` are those of `total_and_peak`. Whole passes over `w` run at memory speed;
+    once few entries remain they are gathered.
     """
     n = w.size
     target = alpha * r + beta * peak
     count = n
     sigma = (target + alpha * (n * peak - total)) / (alpha * n + beta)
-    # Small vectors stay in the cache: pass over them until the end, and gather nothing.
+    # Small vectors stay in the cache: pass over them until the end, without gathering.
     for _ in range(12 if n > 4096 else _NEWTON_PASSES):
         if count < n // 16 and n > 256:
             break
@@ -160,7 +160,7 @@ def solve(w: Floats, absolute: bool, total: float, peak: float, r: float, alpha:
     kept = 0
     for i in range(n):
         x = peak - (abs(w[i]) if absolute else w[i])
-        # Rounding may let one more entry in than were counted.
+        # Rounding may admit one more entry than was counted.
         if x < sigma and kept < count:
             depth[kept] = x
             kept += 1
@@ -191,7 +191,7 @@ def _sum_of_squares(w: Floats) -> float:
 
 @kernel("float64(float64[::1])")
 def norm2(w: Floats) -> float:
-    """The Euclidean norm; scaled where the squares would leave the range of floats."""
+    """Return the Euclidean norm; scale first where the squares would leave the range of floats."""
     s = _sum_of_squares(w)
     if 1e-280 < s < 1e300 or np.isnan(s):
         return float(np.sqrt(s))

@@ -20,7 +20,7 @@ from spom.penalties.threshold import norm2
 
 @kernel(PROX)
 def prox_in_turn(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats) -> None:
-    """One group's prox after another. reals: s, norm (2 or inf), weights; ints: count, order, ptr, indices."""
+    """Apply the groups' proxes in turn. reals: s, norm (2 or inf), weights; ints: count, order, ptr, indices."""
     count = ints[0]
     order = ints[1 : 1 + count]
     ptr = ints[1 + count : 2 + 2 * count]
@@ -57,8 +57,8 @@ def prox_in_turn(w: Floats, step: float, reals: Floats, ints: Ints, out: Floats)
 class TreeGroupLasso(Grouped):
     """Omega(w) = s sum over groups of d_m norm(w_m), norm l2 or l-inf, any two groups nested or disjoint.
 
-    The prox is that of each group in turn, from the leaves to the root; it is exact in that order alone.
-    When a group is switched off so are all below it. A coordinate in no group is not penalised.
+    The prox is that of each group in turn, from the leaves to the root; it is exact in that order only.
+    When a group becomes zero, so do all groups below it. A coordinate in no group is not penalised.
 
     >>> TreeGroupLasso(1.0, groups=[[0, 1, 2], [1, 2]]).prox([3.0, 3.0, 4.0])
     array([2.4 , 1.92, 2.56])
@@ -83,7 +83,7 @@ class TreeGroupLasso(Grouped):
         return float(self.norm)
 
     def _turns(self, groups: Groups) -> Ints:
-        """Return the order in which the groups take their proxes."""
+        """Return the order in which the groups' proxes are applied."""
         return leaves_to_root(groups)
 
     def _pack(self, groups: Groups) -> Ints:
@@ -100,7 +100,7 @@ class TreeGroupLasso(Grouped):
         return np.array([np.linalg.norm(flat[groups.members(m)], self.norm) for m in range(groups.count)])
 
     def norm_sum(self, count: int) -> NormSum | None:
-        """Return the sum itself."""
+        """Return the penalty itself as a sum of norms."""
         return self._sum_of_norms(count)
 
     def polyhedron(self, p: int) -> Polyhedron | None:
@@ -111,7 +111,7 @@ class TreeGroupLasso(Grouped):
         return self.strength * float(self._structure(w.shape)[1] @ self._norms(w))
 
     def _conjugate_value(self, y: Floats) -> float:
-        # In the dual ball just where the prox is zero; with a tolerance for rounding.
+        # y is in the dual ball if and only if the prox is zero; the tolerance allows for rounding.
         return 0.0 if not self.prox(y, 1.0 + 1e-10).any() else np.inf
 
     def _max_strength(self, g: Floats) -> float:
@@ -119,7 +119,7 @@ class TreeGroupLasso(Grouped):
 
 
 def leaves_to_root(groups: Groups) -> Ints:
-    """Return an order in which each group comes after all groups inside it; an error where two merely overlap."""
+    """Return an order in which each group comes after all groups inside it; raise an error for partial overlaps."""
     sizes = np.diff(groups.ptr)
     order = np.argsort(sizes, kind="stable")
     owner = np.full(groups.size, -1)

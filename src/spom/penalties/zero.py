@@ -1,4 +1,4 @@
-"""The penalty that is none."""
+"""The zero penalty."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Zero(Penalty):
         return NO_REALS, NO_INTS
 
     def elastic(self) -> Elastic:
-        """Neither l1 nor l2."""
+        """Return the form with neither l1 nor l2."""
         return NO_ELASTIC
 
     def polyhedron(self, p: int) -> Polyhedron:
-        """No constraint."""
+        """Return the polyhedron without constraints."""
         return stacked([], p)
 
     def conjugate(self) -> Penalty:

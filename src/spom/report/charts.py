@@ -1,5 +1,5 @@
-"""The charts as plotly figures: plain dicts. Colours are names of the page's style, `var(--line-1)`, which the page
-resolves when it draws, so that one figure serves light and dark."""
+"""Charts as plotly figures: plain dicts. Colours are CSS variables of the page, such as `var(--line-1)`, which the page
+resolves when it draws, so that one figure serves the light and the dark style."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from spom.report.tables import filled
 
 Figure = dict[str, Any]
 
-# This many lines have colours of their own; the others are grey.
+# The number of lines with their own colours; the others are grey.
 COLOURS = 8
-# This many lines are drawn. Of more blocks than bars the table, which has bars of its own, shows the shares.
+# The maximum numbers of lines and of bars. For more blocks, only the table, which has its own bars, shows the shares.
 MOST_LINES, MOST_BARS = 300, 20
-# Cells of a matrix carry their number up to this many labels.
+# The cells of a matrix show their numbers up to this many labels.
 MOST_LABELS_WITH_NUMBERS = 16
 
-# What is drawn of an epoch: the panels, each with its columns.
+# The panels of the run, each with the columns of an epoch that it shows.
 _PANELS: dict[str, tuple[str, ...]] = {
     "objective": ("objective", "loss"),
     "dev": ("dev",),
@@ -29,7 +29,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
 
 
 def figures(contents: Contents) -> dict[str, Figure]:
-    """Every chart that the contents have data for, by the id of its place on the page."""
+    """Return every chart that the contents have data for, by the id of its place on the page."""
     found: dict[str, Figure] = {}
     titles = {
         "dev": f"{contents.score} on the dev data",
@@ -55,7 +55,7 @@ def figures(contents: Contents) -> dict[str, Figure]:
 
 
 def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
-    """Lines against the epoch, one for each column and stage; the page swaps in `seconds` where the reader asks."""
+    """Draw lines over the epochs, one per column and stage; on request the page uses `seconds` instead."""
     columns = tuple(c for c in columns if sum(getattr(e, c) is not None for e in epochs) > 1)
     if not columns:
         return None
@@ -67,7 +67,7 @@ def _panel(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> Figure | None:
     for stage in stages:
         for column in columns:
             points = [(x, e) for x, e in zip(at, epochs, strict=True) if e.stage == stage]
-            # Without a penalty the loss is the objective: one line shows both.
+            # Without a penalty the loss equals the objective: one line shows both.
             same = column == "loss" and all(e.loss == e.objective for _, e in points)
             if same or all(getattr(e, column) is None for _, e in points):
                 continue
@@ -102,7 +102,7 @@ def _line(name: str, points: list[tuple[int, Epoch]], column: str, colour: str) 
 
 
 def _best(epochs: Sequence[Epoch], at: Sequence[int]) -> Figure:
-    """A ring around the best score, the first of several."""
+    """Draw a ring around the best score, the first one if several are equal."""
     scored = [(e.dev, -x, x, e) for x, e in zip(at, epochs, strict=True) if e.dev is not None]
     value, _, x, best = max(scored, key=lambda one: one[:2])
     return {
@@ -114,12 +114,12 @@ def _best(epochs: Sequence[Epoch], at: Sequence[int]) -> Figure:
 
 
 def _every(epochs: Sequence[int]) -> int:
-    """Whole epochs between two ticks, so that there are about ten."""
+    """Return the number of epochs between two ticks, for about ten ticks."""
     return max(1, round((epochs[-1] - min(0, epochs[0])) / 10))
 
 
 def _percent(values: Sequence[Number]) -> Figure:
-    """Ticks of shares in percent, with as many digits as tell two of them apart.
+    """Return the tick format of shares in percent, with enough digits to distinguish two ticks.
 
     >>> _percent([0.99951, 0.99962])["tickformat"], _percent([0.5, 0.9])["tickformat"]
     ('.3~%', '.0~%')
@@ -127,9 +127,9 @@ def _percent(values: Sequence[Number]) -> Figure:
     known = [v for v in values if v is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
     if high - low < 1e-6:
-        # One value: a range of ten points around it, within 0 and 1.
+        # A single value: show a range of ten points around it, within 0 and 1.
         return {"tickformat": ".1~%", "range": [max(0.0, low - 0.05), min(1.005, low + 0.05)]}
-    # About five ticks: a step is a fifth of the span at least.
+    # With about five ticks, a step is at least a fifth of the range.
     digits = max(0, -math.floor(math.log10((high - low) / 10.0)) - 2)
     return {"tickformat": f".{digits}~%"}
 
@@ -148,7 +148,7 @@ def _spoken(epochs: Sequence[Epoch], columns: tuple[str, ...]) -> str:
 
 
 def _paths(paths: Paths) -> Figure:
-    """The lines that reach highest at the end in colours, all others grey, as one trace with gaps."""
+    """Draw the lines with the highest ends in colours, and all others in grey, as one trace with gaps."""
     columns = [[weight or 0.0 for weight in column] for column in zip(*paths.weights, strict=True)]
     order = sorted(range(len(columns)), key=lambda m: (-columns[m][-1], -max(columns[m]), m))[:MOST_LINES]
     epochs = list(paths.epochs)
@@ -207,7 +207,7 @@ def _shares(blocks: Sequence[Block]) -> Figure:
 
 
 def _confusion(matrix: Matrix) -> Figure:
-    """Colour is the share of a row; the numbers are counts."""
+    """Draw a confusion matrix: colours are shares of a row, numbers are counts."""
     shares = [[v / (sum(row) or 1.0) for v in row] for row in filled(matrix)]
     errors = [
         [0.0 if column == label else share for column, share in zip(matrix.columns, row, strict=True)]
@@ -220,7 +220,7 @@ def _confusion(matrix: Matrix) -> Figure:
     trace["colorscale"] = [[0.0, "var(--heat-0)"], [0.15, "var(--heat-1)"], [1.0, "var(--heat-2)"]]
     if len(matrix.rows) <= MOST_LABELS_WITH_NUMBERS:
         trace |= {"text": [list(r) for r in matrix.values], "texttemplate": "%{text}"}
-    # The page shows `errors` in place of z where the reader hides what is right.
+    # The page shows `errors` in place of z if the reader hides correct predictions.
     trace["errors"] = errors
     cells = _cells(matrix)
     right, total = sum(v for v, row, column in cells if row == column), sum(v for v, _, _ in cells)
@@ -260,18 +260,18 @@ def _heat(matrix: Matrix, z: Sequence[Sequence[Number]], rows: str, columns: str
         **{"type": "heatmap", "z": z, "x": list(range(len(matrix.columns))), "y": list(range(len(matrix.rows)))},
         **{"xgap": 1, "ygap": 1, "showscale": False},
     }
-    # Narrower than this the labels would run into each other: the place of the chart scrolls instead.
+    # Below this width the labels would overlap, so the chart scrolls instead.
     return {"data": [trace], "layout": layout, "legend": [], "label": "", "width": 150 + 22 * len(matrix.columns)}
 
 
 def _named(labels: Sequence[str]) -> Figure:
-    """Places are numbered, not named: two labels may look the same, and one may look like a date."""
+    """Label numbered places of an axis, not named ones: two labels may look the same, or one like a date."""
     shown = [plain(label if len(label) <= 28 else label[:27] + "…") for label in labels]
     return {"tickvals": list(range(len(labels))), "ticktext": shown, "showgrid": False, "zeroline": False, "ticks": ""}
 
 
 def plain(text: str) -> str:
-    """Text that plotly shows as it is: it would read tags and entities.
+    """Escape text for plotly, which would interpret tags and entities.
 
     >>> plain("a<b")
     'a&lt;b'

@@ -1,4 +1,4 @@
-"""What a page shows, as plain data; fields that are empty are left out of the page."""
+"""The contents of a page as plain data; empty fields are left out of the page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Number = float | None
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch; None where a number was not computed. `seconds` count from the start of learning.
+    """One epoch; None for numbers that were not computed. `seconds` count from the start of learning.
 
-    A run of several stages, each of which counts its own epochs, names them in `stage`.
+    In a run of several stages, each stage counts its own epochs, and `stage` is its name.
     """
 
     epoch: int
@@ -28,7 +28,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Block:
-    """A template, kernel, group or feature: its share of the norm, how many weights it has, how many are not zero."""
+    """A template, kernel, group or feature: its share of the norm, its number of weights and of nonzero weights."""
 
     name: str
     weight: float
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Paths:
-    """Block weights along the run: `weights[t][m]` is block m's after epoch `epochs[t]`."""
+    """Block weights during the run: `weights[t][m]` is the weight of block m after epoch `epochs[t]`."""
 
     names: Sequence[str]
     epochs: Sequence[int]
@@ -52,14 +52,14 @@ class Paths:
 
 @dataclass(frozen=True)
 class Features:
-    """The features that weigh most for or against a label, as (name, weight)."""
+    """The features with the largest weights for or against a label, as (name, weight)."""
 
     label: str
     weights: Sequence[tuple[str, float]]
 
     @property
     def most(self) -> float:
-        """The largest absolute weight; one where there is none, to divide by."""
+        """The largest absolute weight, or one if there is none: a divisor."""
         return max((abs(w) for _, w in self.weights), default=1.0) or 1.0
 
 
@@ -67,7 +67,7 @@ class Features:
 class Matrix:
     """Numbers by two labels: counts of gold (rows) against predicted, or scores from one label (rows) to the next.
 
-    None stands for what cannot be, such as a step that is not allowed.
+    None marks impossible pairs, such as a transition that is not allowed.
     """
 
     rows: Sequence[str]
@@ -91,10 +91,10 @@ class Sentence:
 class Contents:
     """All that a page can show.
 
-    `block` says what a block is ("template", "kernel", "group", "feature"); `scores` are numbers by the names that
-    `spom evaluate --json` gives them; `facts` are lines of (what, value) under a heading. Where `blocks` has only the
-    largest, `block_count` is how many there are, and `scores["blocks_kept"]` how many of them are kept. `pruning` is
-    a table in plain text of what was dropped before learning, and why.
+    `block` is the kind of the blocks ("template", "kernel", "group", "feature"); `scores` are numbers by their names
+    in `spom evaluate --json`; `facts` are lines of (name, value) under a heading. If `blocks` has only the largest,
+    `block_count` is the total number, and `scores["blocks_kept"]` how many of them are kept. `pruning` is a plain
+    text table of what was dropped before learning, and why.
 
     >>> page = Contents("chunker.spom", "SequenceTagger", "tagger", scores={"f1": 0.93})
     >>> page.epochs, page.scores
@@ -121,12 +121,12 @@ class Contents:
 
     @property
     def total_blocks(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self.blocks) if self.block_count is None else self.block_count
 
     @property
     def kept_blocks(self) -> int | None:
-        """How many blocks are kept, where that is known."""
+        """The number of blocks that are kept, if it is known."""
         kept = self.scores.get("blocks_kept")
         if self.blocks and (kept is None or len(self.blocks) == self.total_blocks):
             return sum(block.kept for block in self.blocks)

@@ -19,16 +19,16 @@ from spom.report.history import epochs_of, paths_of
 from spom.report.models import described
 from spom.report.tables import FRACTIONS
 
-# Sentences that are drawn have so many words, and are chosen among so many.
+# The fewest and most words of a sentence that is drawn, and the number of sentences to choose from.
 SHORTEST, LONGEST, MOST_COMPARED = 6, 25, 500
 # Columns of CoNLL-U.
 FORM, UPOS, HEAD, DEPREL = 1, 3, 6, 7
 
 
 def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None = None, top: int = 12) -> Contents:
-    """The summary of a fitted estimator and, with X and y, its scores on them.
+    """Return the summary of a fitted estimator and, with X and y, its scores on them.
 
-    `top` features are shown for each label.
+    `top` features are shown per label.
 
     >>> from sklearn.datasets import load_iris
     >>> from spom import OnlineClassifier
@@ -59,7 +59,7 @@ def contents_of(estimator: Any, X: Any = None, y: Any = None, title: str | None 
 
 
 def parameters(estimator: Any) -> list[tuple[str, str]]:
-    """The parameters that differ from their defaults first, then the others."""
+    """Return the parameters, first those that differ from their defaults."""
     given = estimator.get_params(deep=False)
     default = {}
     with suppress(TypeError):
@@ -76,11 +76,11 @@ def _task(estimator: Any) -> str:
     return "classifier" if is_classifier(estimator) else "regressor" if is_regressor(estimator) else ""
 
 
-# --- how it does ----------------------------------------------------------------------------------------
+# --- scores ---------------------------------------------------------------------------------------------
 
 
 def _scored(estimator: Any, X: Any, y: Any) -> dict[str, Any]:
-    """What a page shows of an estimator on data; the score that it is steered by comes first."""
+    """Return the contents for an estimator on data; the score that is used for selection comes first."""
     if hasattr(estimator, "arcs_"):
         return _trees(estimator, X)
     if hasattr(estimator, "chain_"):
@@ -110,7 +110,7 @@ def _trees(parser: Any, bank: Any) -> dict[str, Any]:
 
 
 def example_sentences(gold: Any, found: Any, most: int = 8) -> list[Sentence]:
-    """Sentences that are neither very short nor very long, those with the most wrong heads first."""
+    """Return sentences that are neither very short nor very long, those with the most wrong heads first."""
     fit = [i for i in range(len(gold)) if SHORTEST <= len(gold[i]) <= LONGEST] or list(range(len(gold)))
     ones = [compared(gold[i], found[i]) for i in fit[:MOST_COMPARED]]
     wrong = [sum(a != b for a, b in zip(one.heads, one.predicted_heads, strict=True)) for one in ones]
@@ -118,7 +118,7 @@ def example_sentences(gold: Any, found: Any, most: int = 8) -> list[Sentence]:
 
 
 def compared(words: Any, guess: Any) -> Sentence:
-    """A gold sentence of a treebank with the predicted tree."""
+    """Return a gold sentence of a treebank with the predicted tree."""
     return Sentence(
         words=[word[FORM] for word in words],
         tags=[word[UPOS] for word in words],
@@ -130,7 +130,7 @@ def compared(words: Any, guess: Any) -> Sentence:
 
 
 def confusion_matrix(gold: Any, predicted: Any) -> Matrix:
-    """Counts of gold (rows) against predicted labels, over single labels or sequences of them."""
+    """Count gold (rows) against predicted labels, given as single labels or sequences of them."""
     labels, counts = confusion_counts(gold, predicted)
     names = [str(label) for label in labels]
     return Matrix(names, names, counts.tolist())

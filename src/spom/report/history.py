@@ -12,7 +12,7 @@ import numpy as np
 
 from spom.report.contents import Epoch, Number, Paths
 
-# Older or other names of what an epoch tells.
+# The fields of an epoch, with their current and older names.
 _NAMES = {
     "objective": ("objective",),
     "loss": ("loss",),
@@ -25,10 +25,10 @@ _NAMES = {
 
 
 def epochs_of(entries: Sequence[dict[str, Any]]) -> list[Epoch]:
-    """The numbers of each entry; what is missing, null or not finite is None.
+    """Return the numbers of each entry; a missing, null or non-finite number is None.
 
-    A history whose count restarts is one of several passes, which become stages; one that never counts beyond its
-    first epoch (calls of `partial_fit`) is counted through.
+    A history whose epoch count restarts has several passes, which become stages. If the count never increases (calls
+    of `partial_fit`), the epochs are numbered consecutively.
 
     >>> [(e.stage, e.epoch) for e in epochs_of([{"epoch": 1}, {"epoch": 2}, {"epoch": 1}])]
     [('pass 1', 1), ('pass 1', 2), ('pass 2', 1)]
@@ -57,7 +57,7 @@ def _first(entry: dict[str, Any], keys: tuple[str, ...]) -> Number:
 
 
 def paths_of(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Paths | None:
-    """The weights of the blocks `names` along the entries that have as many, in the last stage that does."""
+    """Return the weights of the blocks `names` in the entries with as many weights, of the last such stage."""
     told: list[tuple[Epoch, list[Any]]] = []
     for epoch, entry in zip(epochs_of(entries), entries, strict=True):
         row = _shares(entry)

@@ -11,16 +11,16 @@ from scipy import sparse
 
 from spom.report.contents import Block, Contents, Features, Matrix
 
-# A linear model may have millions of blocks; this many of the largest are listed.
+# A linear model may have millions of blocks; at most this many, the largest, are listed.
 MOST_BLOCKS = 2000
-# Labels whose features are listed, at most.
+# The maximum number of labels whose features are listed.
 MOST_LABELS = 60
-# Features of a label are searched among this many times as many as are shown.
+# The features of a label are selected from this many times the number shown.
 WIDER = 20
 
 
 def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = None) -> Contents:
-    """What a page shows of a model; `name_of` names the features of a model that has no names for them."""
+    """Return the contents for a model; `name_of` names the features of a model without feature names."""
     if hasattr(model, "coef_"):
         return _linear(model, top, name_of or (lambda i: f"x{i}"))
     if hasattr(model, "chain_"):
@@ -28,7 +28,7 @@ def described(model: Any, top: int = 12, name_of: Callable[[int], str] | None = 
     if hasattr(model, "arcs_"):
         return _parser(model)
     if getattr(model, "parser_", None) is not None:
-        # Of a pipeline, the templates of trees; those of tags and lemmas have no shares.
+        # A pipeline shows the templates of its parser; those of tags and lemmas have no shares.
         return _parser(model.parser_)
     if hasattr(model, "block_weights_"):
         blocks = _named_blocks(model)
@@ -41,7 +41,7 @@ def _counts(kept: Any, nonzeros: Any = None) -> dict[str, float]:
 
 
 def _named_blocks(model: Any, nonzeros: dict[str, int] | None = None) -> list[Block]:
-    """Blocks that have names of their own."""
+    """Return the blocks of a model whose blocks have names."""
     names = [f"kernel {b}" if isinstance(b, int) else str(b) for b in model.blocks_]
     pairs = zip(names, np.asarray(model.block_weights_).tolist(), strict=True)
     if nonzeros is None:
@@ -59,7 +59,7 @@ def _linear(model: Any, top: int, name_of: Callable[[int], str]) -> Contents:
     coef.eliminate_zeros()
     weights, members = np.asarray(model.block_weights_), model.blocks_
     counts = np.bincount(coef.indices, minlength=coef.shape[1])
-    # In their order where all fit, which is the order of the history too; else the largest.
+    # If all fit, keep their order, which is also that of the history; else take the largest.
     few = weights.size <= MOST_BLOCKS
     order = np.arange(weights.size) if few else np.argsort(-weights, kind="stable")[:MOST_BLOCKS]
     blocks = []
@@ -82,7 +82,7 @@ def _joined(members: Any, named: Callable[[int], str]) -> str:
 
 
 def _labels(model: Any, rows: int) -> list[str]:
-    """A label for each row of weights; of two classes the second is the one that a positive weight supports."""
+    """Return a label per row of weights; for two classes the second, which a positive weight supports."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return ["target"] if rows == 1 else [f"target {k + 1}" for k in range(rows)]
@@ -95,7 +95,7 @@ def _top(label: str, row: Any, named: Callable[[int], str], top: int) -> Feature
 
 
 def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[str, float]]:
-    """`top` weights of a list sorted by size: those for the label first, and at least a third against it.
+    """Select `top` weights of a list sorted by size: those for the label first, and at least a third against it.
 
     >>> balanced([("a", -4.0), ("b", -3.0), ("c", 2.0), ("d", 1.0), ("e", 0.5)], 3)
     [('c', 2.0), ('d', 1.0), ('a', -4.0)]
@@ -105,7 +105,7 @@ def balanced(sorted_weights: list[tuple[str, float]], top: int) -> list[tuple[st
     return [*plus[: top - against], *minus[:against]]
 
 
-# --- structures -----------------------------------------------------------------------------------------
+# --- structured models ----------------------------------------------------------------------------------
 
 
 def _tagger(model: Any, top: int) -> Contents:
@@ -132,10 +132,10 @@ def _tagger(model: Any, top: int) -> Contents:
 
 
 def _kernel_tagger(model: Any) -> Contents:
-    """Kernels have no features to show; with templates beside them the blocks are of both kinds."""
+    """Return the contents for a tagger with kernels, without features; with templates, blocks are of both kinds."""
     return Contents(
         "",
-        # Beside the kernels there may be a block of transitions; more blocks are those of templates.
+        # Besides the kernels there may be one block of transitions; any further blocks are templates.
         block="kernel" if len(model.blocks_) <= len(model.kernels) + 1 else "block",
         blocks=_named_blocks(model),
         scores=_counts(model.selected_.size),
@@ -144,7 +144,7 @@ def _kernel_tagger(model: Any) -> Contents:
 
 
 def _chain(model: Any) -> Matrix | None:
-    """Scores from each label and the start (rows) to each label and the end; None where labels are independent."""
+    """Return the scores from the start and each label to each label and the end; None if labels are independent."""
     chain = np.asarray(model.chain_, dtype=float)
     if not chain.any():
         return None

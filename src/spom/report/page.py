@@ -1,4 +1,4 @@
-"""Write a run as one HTML file that holds all it needs and reaches nothing else."""
+"""Write the page of a run as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from spom.report.charts import figures
 from spom.report.contents import Contents
 from spom.report.tables import by_label, confusions, epoch_table, number, smaller, tile_columns, tiles, tree
 
-# More rows or labels than these make a page slow; the page says what it leaves out.
+# More rows, labels or sentences than these make a page slow; the page says what it omits.
 MOST_ROWS, MOST_LABELS, MOST_SENTENCES = 2000, 60, 20
 
 
 def write_page(run: Any, path: str | Path) -> Path:
-    """Write the page of a run to `path`, and give the path back.
+    """Write the page of a run to `path`, and return the path.
 
     `run` is a model file or the record beside it (`M.run.json`), as a path; a fitted estimator; or `Contents`. The
-    file holds its charts, data and the code that draws them (plotly, five megabytes, is most of it); a browser needs
-    no network to show it. It is written under a temporary name and moved, so that a failure leaves what was there.
+    file holds its charts, data and the code that draws them (mostly plotly, five megabytes); a browser needs
+    no network to show it. It is written under a temporary name and moved, so a failure leaves the old file as it was.
 
     >>> import tempfile
     >>> from spom.report import Contents
@@ -39,7 +39,7 @@ def write_page(run: Any, path: str | Path) -> Path:
 
 
 def as_contents(run: Any) -> Contents:
-    """Contents as they are, read from a file, or found in a fitted estimator."""
+    """Return contents as they are, read them from a file, or extract them from a fitted estimator."""
     if isinstance(run, Contents):
         return run
     if isinstance(run, (str, Path)):
@@ -52,7 +52,7 @@ def as_contents(run: Any) -> Contents:
 
 
 def page_html(page: Contents) -> str:
-    """The page as text."""
+    """Return the page as text."""
     page = _cut(page)
     shown = figures(page)
     plotly = str(_needed("plotly.offline").get_plotlyjs()) if shown else ""
@@ -74,7 +74,7 @@ def page_html(page: Contents) -> str:
 
 
 def _values(page: Contents, shown: dict[str, Any]) -> dict[str, Any]:
-    """What the template asks for, besides the texts that it takes as they are."""
+    """Return the values of the template, except for the texts that are inserted unescaped."""
     from spom import __version__
 
     sections = _sections(page, shown)
@@ -103,7 +103,7 @@ def _values(page: Contents, shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sections(page: Contents, shown: dict[str, Any]) -> list[tuple[str, str]]:
-    """(id, name) of the sections that there is something to show in."""
+    """Return (id, name) of the sections that are not empty."""
     found = [
         ("run", "Run", bool(page.epochs)),
         ("blocks", f"{page.block.capitalize()}s", bool(page.blocks or page.pruning) or "paths" in shown),
@@ -117,7 +117,7 @@ def _sections(page: Contents, shown: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _cut(page: Contents) -> Contents:
-    """Matrices of so many labels as a screen can show; empty ones are dropped, and a note says what is left out."""
+    """Reduce matrices to as many labels as a screen can show; drop empty ones; add notes about what is omitted."""
     notes = list(page.notes)
     found: dict[str, Any] = {}
     for name in ("confusion", "transitions"):
@@ -131,11 +131,11 @@ def _cut(page: Contents) -> Contents:
     return replace(page, notes=notes, sentences=page.sentences[:MOST_SENTENCES], **found)
 
 
-# --- what the page is made of -------------------------------------------------------------------------
+# --- parts of the page --------------------------------------------------------------------------------
 
 
 def _json(value: Any) -> str:
-    """JSON inside a script element: no `<` in it, so that nothing in the data can end the element."""
+    """Return JSON for a script element, without `<`, so that nothing in the data can end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -145,7 +145,7 @@ def _asset(name: str) -> str:
 
 
 def _needed(name: str) -> Any:
-    """A package of the extra `report`."""
+    """Import a package of the extra `report`."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -18,14 +18,14 @@ from spom.report.history import epochs_of, paths_of
 from spom.report.models import described
 from spom.report.tables import FRACTIONS
 
-# The scores that a run is steered by, best known first.
+# The dev scores that a run is selected by, per task, the best known first.
 _DEV = {"tagger": ("f1", "accuracy"), "parser": ("uas",), "classifier": ("accuracy",), "regressor": ("r2",)}
 
 
 def contents_from_run(path: str | Path, top: int = 12) -> Contents:
-    """What there is to show of the run whose record, or whose model, is at `path`.
+    """Return the contents of the run whose record or model is at `path`.
 
-    The blocks, features and transitions are those of the model; where it is gone or cannot be read, a note says so, and
+    The blocks, features and transitions are those of the model; if it is missing or cannot be read, a note says so, and
     the page shows the record alone. A model without a record, such as `estimator.save` writes, is shown alone.
     """
     given = Path(path)
@@ -46,7 +46,7 @@ def _model(folder: Path, record: dict[str, Any], top: int) -> tuple[Contents, li
     if not name or not (folder / name).is_file():
         return Contents(""), [f"The model {name or 'of this run'} is missing: its features are not shown."]
     try:
-        # An svmlight file counts its features from one, and so does the command.
+        # An svmlight file numbers its features from one, and so does the command.
         return described(load_model(folder / name), top, lambda i: str(i + 1)), []
     except (ModelFileError, OSError) as error:
         return Contents(""), [f"The model could not be read, and its features are not shown: {error}"]
@@ -82,7 +82,7 @@ def _contents(record: dict[str, Any], found: Contents, notes: list[str]) -> Cont
 
 
 def _scores(result: dict[str, float], found: Contents, history: list[dict[str, Any]]) -> dict[str, float]:
-    """The record's own numbers, with those of the model where the record has none."""
+    """Return the numbers of the record, and those of the model that the record lacks."""
     ours: dict[str, float | None] = dict(found.scores)
     speeds = sorted(float(e["per_second"]) for e in history if e.get("per_second"))
     ours["per_second"] = round(speeds[len(speeds) // 2]) if speeds else None
@@ -127,7 +127,7 @@ def _heads(one: dict[str, Any], key: str) -> list[int]:
     return heads
 
 
-# --- what was used --------------------------------------------------------------------------------------
+# --- settings and data ----------------------------------------------------------------------------------
 
 
 def _facts(record: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
@@ -135,7 +135,7 @@ def _facts(record: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     parameters = options.pop("parameters", None) or {}
     words = [str(word) for word in record.get("command") or []]
     run = [
-        # The program by its name alone, without the folder it is installed in.
+        # The name of the program without its folder.
         ("command", shlex.join([os.path.basename(words[0]), *words[1:]]) if words else ""),
         ("started", str(record.get("started") or "")),
         ("ended", {"end": "all epochs were made"}.get(str(record.get("stopped")), str(record.get("stopped") or ""))),

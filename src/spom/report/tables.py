@@ -1,4 +1,4 @@
-"""What the page computes from its contents: numbers as text, tiles, and tables from a confusion matrix."""
+"""Parts of the page computed from its contents: numbers as text, tiles, and tables from a confusion matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spom.metrics.phrases import Counts
 from spom.report.contents import Contents, Epoch, Matrix, Number, Sentence
 
-# Scores that are fractions, by the name they have in `spom evaluate --json`, and how the page calls them.
+# Scores that are fractions: their names in `spom evaluate --json` and on the page.
 FRACTIONS = {
     **{"f1": "F1", "uas": "UAS", "las": "LAS", "accuracy": "Accuracy", "precision": "Precision", "recall": "Recall"},
     **{"macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy"},
@@ -38,14 +38,14 @@ class Table:
 
 @dataclass(frozen=True)
 class LabelScores(Counts):
-    """How a label fares: its counts, and precision, recall and F1 with them."""
+    """The counts of a label, with its precision, recall and F1."""
 
     label: str
 
 
 @dataclass(frozen=True)
 class Confused:
-    """A gold label taken for another, and the share of the gold label's examples to which that happens."""
+    """A gold label predicted as another one, and the share of the gold label's examples with this error."""
 
     gold: str
     predicted: str
@@ -57,7 +57,7 @@ class Confused:
 
 
 def number(value: Number) -> str:
-    """A number for people: whole ones with thousands apart, others with five figures.
+    """Format a number for people: whole numbers with thousands separators, others with five significant digits.
 
     >>> number(1234567), number(0.123456), number(None)
     ('1,234,567', '0.12346', '')
@@ -68,7 +68,7 @@ def number(value: Number) -> str:
 
 
 def file_size(count: float) -> str:
-    """Bytes for people.
+    """Format a number of bytes for people.
 
     >>> file_size(1_250_000)
     '1.2 MB'
@@ -81,7 +81,7 @@ def file_size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people.
+    """Format seconds for people.
 
     >>> duration(3.217), duration(75), duration(8000)
     ('3.2 s', '1 min 15 s', '2 h 13 min')
@@ -98,7 +98,7 @@ def duration(seconds: float) -> str:
 
 
 def tiles(page: Contents) -> list[Tile]:
-    """The numbers at the top: scores first, then what the model is and what it took."""
+    """Return the numbers at the top: scores first, then the size of the model and the time of the run."""
     scores = page.scores
     found = [Tile(name, f"{100 * scores[key]:.2f} %") for key, name in FRACTIONS.items() if key in scores]
     used = {*FRACTIONS, "blocks_kept", "nonzeros", "bytes", "seconds", "per_second", "tokens", "sentences", "rows"}
@@ -119,7 +119,7 @@ def tiles(page: Contents) -> list[Tile]:
 
 
 def tile_columns(count: int) -> int:
-    """Columns of tiles on a wide screen: rows of equal length where there are such, at most six tiles each.
+    """Return the number of tiles per row on a wide screen: at most six, in rows of equal length if possible.
 
     >>> [tile_columns(n) for n in (1, 5, 6, 7, 8, 9, 10, 11, 12)]
     [1, 5, 6, 4, 4, 3, 5, 6, 6]
@@ -131,19 +131,19 @@ def tile_columns(count: int) -> int:
 
 
 def epoch_table(epochs: Sequence[Epoch]) -> Table:
-    """The columns that have a number in some epoch."""
+    """Return the table of epochs, with the columns that have a value in some epoch."""
     names = [c for c in _EPOCH_COLUMNS if any(getattr(e, c) not in (None, "") for e in epochs)]
     rows = [[e.stage if c == "stage" else number(getattr(e, c)) for c in names] for e in epochs]
     return Table([_EPOCH_COLUMNS[c] for c in names], rows)
 
 
 def filled(matrix: Matrix) -> list[list[float]]:
-    """The values with zeros for what cannot be."""
+    """Return the values, with zeros for impossible pairs."""
     return [[v or 0.0 for v in row] for row in matrix.values]
 
 
 def by_label(matrix: Matrix) -> list[LabelScores]:
-    """Precision, recall and F1 of each label, the most frequent first."""
+    """Compute precision, recall and F1 of each label, the most frequent label first."""
     found = []
     columns = {label: j for j, label in enumerate(matrix.columns)}
     values = filled(matrix)
@@ -156,7 +156,7 @@ def by_label(matrix: Matrix) -> list[LabelScores]:
 
 
 def confusions(matrix: Matrix, most: int = 15) -> list[Confused]:
-    """The pairs that are confused most often."""
+    """Return the pairs of labels that are confused most often."""
     found = [
         Confused(gold, predicted, int(count), count / sum(row))
         for gold, row in zip(matrix.rows, filled(matrix), strict=True)
@@ -167,7 +167,7 @@ def confusions(matrix: Matrix, most: int = 15) -> list[Confused]:
 
 
 def smaller(matrix: Matrix, most: int) -> Matrix:
-    """The same for the `most` labels with the largest rows (by absolute sum), in their order."""
+    """Reduce a matrix to the `most` labels with the largest rows (by absolute sum), in their order."""
     if len(matrix.rows) <= most:
         return matrix
     sums = [sum(map(abs, row)) for row in filled(matrix)]
@@ -183,7 +183,7 @@ def smaller(matrix: Matrix, most: int) -> Matrix:
 
 @dataclass(frozen=True)
 class Tree:
-    """A sentence with what is said of it: a line above the drawing, and its text for those who cannot see it."""
+    """A sentence with its caption, a line above the drawing, and its label, a text for screen readers."""
 
     sentence: Sentence
     caption: str
@@ -191,7 +191,7 @@ class Tree:
 
 
 def tree(sentence: Sentence) -> Tree:
-    """Count what is wrong, and tell the tree in words."""
+    """Count the errors, and describe the tree in words."""
     total = len(sentence.words)
     told = [_told(sentence, i) for i in range(total)]
     if not sentence.heads:

@@ -1,4 +1,4 @@
-"""Learn and predict from shards of data, on the cores of this machine or on a Dask cluster; streams of any length."""
+"""Learning and prediction from shards of data, on the cores of one machine or a Dask cluster; long streams."""
 
 from spom.estimators.training.streams import Stream
 from spom.scale.fitting import fit

@@ -1,11 +1,11 @@
-"""Averaged learners of shards that become one: the mean of weights and of sums of iterates, weighted by size.
+"""Merge the averaged learners of shards into one: means of weights and of sums of iterates, weighted by size.
 
-A learner keeps w and u, and the sum of its iterates is S w - u with S the number of rounds: entries that are not
-updated cost nothing. With M the mean of the shards' sums of iterates, W that of their weights and S the mean of their
-rounds, the merged learner has the weights W and u = S W - M. Means of an entry are over the shards that changed it:
-what one shard alone has learnt, as most of the rare features, is not divided by the number of shards. (EWT, 1,500 trees
-in 8 shards, UAS on 500 held-out trees after 6 passes: .794 with means over all shards, .804 over those that changed an
-entry, .821 on one machine.)
+A learner keeps w and u. The sum of its iterates is S w - u, with S the number of rounds, so entries that are not
+updated cost nothing. Let M be the mean of the shards' sums of iterates, W that of their weights and S the mean of their
+rounds: the merged learner has the weights W and u = S W - M. The mean of an entry is over the shards that changed it,
+so weights that only one shard has learnt, such as those of most rare features, are not divided by the number of shards.
+(EWT, 1,500 trees in 8 shards, UAS on 500 held-out trees after 6 passes: .794 with means over all shards, .804 over
+those that changed an entry, .821 on one machine.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spom.core.ordered import in_order
 
 
 class Averaged(NamedTuple):
-    """Weights and sums of a shard at the entries that changed; S, the weight of the shard, its loss, anything else."""
+    """Weights and sums of a shard at the entries that changed; S, the weight of the shard, its loss, and other data."""
 
     places: Ints
     weights: Singles
@@ -34,7 +34,7 @@ class Averaged(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """S, the mean loss, and what else the shards said, in their order."""
+    """S, the mean loss, and the other data of the shards, in order."""
 
     rounds: float
     loss: float
@@ -50,9 +50,9 @@ class Both(NamedTuple):
 
 @kernel("int64(Both, Both, int64[::1], int64[::1], Both)")
 def pick_changed(before: Both, after: Both, rows: Ints, places: Ints, out: Both) -> int:
-    """The entries that differ and where they are, as far as there is room; how many differ.
+    """Write the entries that differ and their places, up to the room in `places`; return the number that differ.
 
-    The tables after have some rows of those before: `rows`, in ascending order.
+    The tables `after` have some rows of those `before`: `rows`, in ascending order.
     """
     count, width = 0, after.weights.size // max(rows.size, 1)
     for r in range(rows.size):
@@ -66,15 +66,15 @@ def pick_changed(before: Both, after: Both, rows: Ints, places: Ints, out: Both)
     return count
 
 
-# How many entries are merged at a time, and what is summed up for each over the shards that changed it: their weight,
-# and with that weight their rounds, changes of w, changes of w times rounds, and changes of u.
+# The number of entries merged at a time, and the totals of each entry over the shards that changed it: their weight,
+# and, times that weight, their rounds, changes of w, changes of w times rounds, and changes of u.
 BLOCK = 1 << 17
 MASS, ROUNDS, MOVED, ITERATES, ADDED = range(5)
 
 
 @kernel("void(int64[::1], Both, Both, int64, float64, float64, float64[:, ::1])")
 def collect(places: Ints, values: Both, now: Both, low: int, share: float, rounds: float, totals: Floats) -> None:
-    """Add what a shard made of the entries `places`, which begin at `low`, to the totals."""
+    """Add a shard's changes of the entries `places` to the totals, which begin at entry `low`."""
     for k in range(places.size):
         i = places[k]
         into, gap = totals[i - low], share * (float(values.weights[k]) - float(now.weights[i]))
@@ -87,7 +87,7 @@ def collect(places: Ints, values: Both, now: Both, low: int, share: float, round
 
 @kernel("void(Both, int64, float64, float64[:, ::1])")
 def settle(now: Both, low: int, rounds: float, totals: Floats) -> None:
-    """u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed an entry; sets the totals to zero."""
+    """u = S W - M with M the mean of (S_p w_p - u_p) over the shards that changed an entry; totals are set to zero."""
     for j in range(totals.shape[0]):
         total = totals[j]
         mass = total[MASS]
@@ -102,14 +102,14 @@ def settle(now: Both, low: int, rounds: float, totals: Floats) -> None:
 
 @kernel("void(int64[::1], Both, Both)")
 def put_back(places: Ints, before: Both, now: Both) -> None:
-    """Set the entries `places` to what they were before."""
+    """Reset the entries `places` to their earlier values."""
     for k in range(places.size):
         i = places[k]
         now.weights[i], now.sums[i] = before.weights[i], before.sums[i]
 
 
 class Room:
-    """Arrays for the entries that a shard changes, used again in each round: what was found in the last one is gone."""
+    """Arrays for the entries that a shard changes, reused in each round: earlier entries are overwritten."""
 
     def __init__(self, size: int = 1 << 18) -> None:
         self.places = np.empty(size, dtype=np.int64)
@@ -122,9 +122,9 @@ ONE_ROW = np.zeros(1, dtype=np.int64)
 def changed(
     before: tuple[Any, Any], after: tuple[Singles, Singles], room: list[Room], rows: Ints = ONE_ROW
 ) -> tuple[Ints, Singles, Singles]:
-    """(places, weights, sums) of the entries that differ, in the room of this shard.
+    """Return (places, weights, sums) of the entries that differ, in the room of this shard.
 
-    The tables after have some rows of those before; or all entries, which are then one row.
+    The tables `after` have some rows of those `before`; by default they have all entries, as one row.
     """
     mine, old, new = room.pop() if room else Room(), Both(*before), Both(*after)
     count = pick_changed(old, new, rows, mine.places, mine.values)
@@ -136,9 +136,9 @@ def changed(
 
 
 def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged], jobs: int = 1) -> Whole:
-    """Set weights and sums, which all shards began with, to those that follow from the shards.
+    """Merge the shards into weights and sums, which all of them started from.
 
-    `jobs` threads take some of the entries each: what an entry becomes does not depend on the others.
+    `jobs` threads merge some of the entries each, since entries do not depend on each other.
     """
     every, now, spare = list(parts), Both(weights, sums), list[Floats]()
     shares, own = np.array([part.share for part in every]), np.array([part.rounds for part in every])
@@ -150,7 +150,7 @@ def merge_into(weights: Singles, sums: Singles, parts: Iterable[Averaged], jobs:
     def merge(block: int) -> None:
         try:
             totals = spare.pop()
-        except IndexError:  # a test before it would not do: another thread may take the last one
+        except IndexError:  # no test beforehand: another thread may take the last one
             totals = np.zeros((BLOCK, 5))
         low = int(edges[block])
         for part, cut in zip(every, cuts, strict=True):

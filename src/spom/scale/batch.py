@@ -1,4 +1,4 @@
-"""Batch linear models from shards: exact gradients, summed in the order of shards, for the full-gradient method."""
+"""Batch linear models from shards: exact gradients, summed in shard order, for the full-gradient method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spom.solvers.batch.problem import Solution
 from spom.solvers.batch.proximal_gradient import BatchProximal
 from spom.solvers.iterate import History, record, take
 
-# A residual this small against the gradient at zero is all that rounding allows.
+# The smallest residual, relative to the gradient at zero, that rounding allows.
 FLOOR = 1e-11
 
 
@@ -40,13 +40,13 @@ class BatchLesson:
     outputs: int | None
 
     def prepare(self, loaded: Any) -> tuple[LinearSmooth, float]:
-        """(the smooth part of the shard, its weight)."""
+        """Return (the smooth part of the shard, its weight)."""
         X, y, weight = self.rows.prepare(loaded)
         options: dict[str, Any] = {"fit_intercept": self.intercept, "outputs": self.outputs, "sample_weight": weight}
         return LinearSmooth(X, y, self.loss, **options), float(y.shape[0] if weight is None else weight.sum())
 
     def learn(self, prepared: tuple[LinearSmooth, float], state: Any, seed: Any) -> Any:
-        """(weight, answers) to a question of `QUESTIONS`."""
+        """Return (weight, answers) for a question of `QUESTIONS`."""
         smooth, mass = prepared
         question, *given = state
         answer = QUESTIONS[question](smooth, *given)
@@ -54,14 +54,14 @@ class BatchLesson:
 
 
 def _intercept(smooth: LinearSmooth, theta: Floats) -> Any:
-    """The sums of derivatives, and the curvature in the intercept."""
+    """Return the sums of derivatives, and the curvature in the intercept."""
     alpha = smooth.dual_at(smooth.scores(theta))
     squared = isinstance(smooth.loss, Squared)
     H = np.eye(max(alpha.shape[1:], default=1)) if squared else intercept_curvature(smooth, alpha)
     return alpha.sum(axis=0), H
 
 
-# What a round asks of each shard; the driver takes the mean of the answers, weighted by the shards' weights.
+# The questions that a round asks each shard; the driver averages the answers, weighted by the shards' weights.
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "curvature": lambda smooth: smooth.lipschitz("l2"),
     "gradient": lambda smooth, theta: smooth.value_and_gradient(theta),
@@ -71,7 +71,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 
 
 class ShardedSmooth:
-    """f(theta) = sum over shards of their weight times their mean loss, over the sum of weights."""
+    """f(theta) = sum over shards of (weight times mean loss) / sum of weights."""
 
     def __init__(self, team: Team, loss: Any, shape: tuple[int, ...], features: int) -> None:
         self.team, self.loss, self.shape, self.features = team, loss, shape, features
@@ -83,19 +83,19 @@ class ShardedSmooth:
         return slice(0, self.features)
 
     def split(self, theta: Floats) -> tuple[Floats, Any]:
-        """theta as (w, b)."""
+        """Return theta as (w, b)."""
         return theta[: self.features], (theta[-1] if self.shape[0] > self.features else 0.0)
 
     def value(self, theta: Floats) -> float:
-        """f(theta)."""
+        """Return f(theta)."""
         return self.value_and_gradient(theta)[0]
 
     def gradient(self, theta: Floats) -> Floats:
-        """The gradient of f at theta."""
+        """Return the gradient of f at theta."""
         return self.value_and_gradient(theta)[1].copy()
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Both, from one round; the last points are remembered, because a step asks for them one by one."""
+        """Return both, from one round; the last points are cached, because a step asks for both separately."""
         for point, value, gradient in self._memo:
             if np.array_equal(point, theta):
                 return value, gradient
@@ -105,13 +105,13 @@ class ShardedSmooth:
         return found
 
     def lipschitz(self, norm: str = "l2") -> float:
-        """A bound: the mean of the shards' constants."""
+        """Return an upper bound: the mean of the shards' constants."""
         return float(self._mean("curvature")[0])
 
     def gap(self, penalty: Any, theta: Floats) -> float:
-        """The duality gap at theta, as `linear_gap` has it for one machine; NaN where no dual point is known.
+        """Return the duality gap at theta, as `linear_gap` on one machine, or NaN if no dual point is known.
 
-        Derivatives at the best intercept for these weights are dual-feasible: Newton's method takes a few rounds.
+        Derivatives at the best intercept for these weights are dual-feasible; Newton's method finds it in a few rounds.
         """
         if not penalty.convex or not hasattr(self.loss, "conjugate"):
             return np.nan
@@ -125,7 +125,7 @@ class ShardedSmooth:
         return max(gap, 0.0) if np.isfinite(gap) else np.nan
 
     def _balanced(self, theta: Floats) -> Floats:
-        """theta with the intercept at which the derivatives sum to zero."""
+        """Return theta with the intercept at which the derivatives sum to zero."""
         for _ in range(30):
             total, H = self._mean("intercept", theta)
             if np.abs(total).max() <= 1e-13:
@@ -136,7 +136,7 @@ class ShardedSmooth:
         raise Unsupported("no dual point is known")
 
     def _mean(self, question: str, *given: Any) -> list[Any]:
-        """The means of what the shards say, each a number or an array, added in their order."""
+        """Return the means of the shards' answers, each a number or an array, added in shard order."""
         mass = 0.0
         total: list[Any] = []
         for weight, answer in self.team.learn((question, *given), [], question):
@@ -171,16 +171,16 @@ class BatchLearner(Learner):
         return record(take(rounds, max(0, self.epochs - done)), self.history)
 
     def entry(self, state: State) -> dict[str, Any]:
-        """The objective and the loss."""
+        """Return the objective, the loss and the residual."""
         self.last = state
         return {"objective": state.objective, "loss": state.loss, "residual": float(state.internal["residual"])}
 
     def model(self, state: State) -> Arrays:
-        """theta."""
+        """Return theta."""
         return {"theta": state.theta}
 
     def like(self, state: State | None) -> Arrays:
-        """theta of this shape."""
+        """Return an array of the shape of theta."""
         return {"theta": np.zeros(self.smooth.shape)}
 
 
@@ -219,7 +219,7 @@ def fit_batch(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], class
 
 
 def _start(estimator: Any, classes: Any = None) -> None:
-    """What the estimator's own `fit` sets before it looks at rows."""
+    """Set what the estimator's own `fit` sets before it looks at rows."""
     estimator.penalty_ = estimator._given_penalty()[0]
     if not is_classifier(estimator):
         estimator.loss_ = regression_loss(estimator.loss, "squared")

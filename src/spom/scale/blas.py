@@ -1,4 +1,4 @@
-"""One thread for BLAS while shards are at work: workers share the cores, and sums in parts give other bits."""
+"""One BLAS thread while shards run: workers share the cores, and sums split between threads would differ in bits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 @functools.cache
 def _libraries(known: tuple[bool, ...]) -> Any:
-    """The libraries of linear algebra that this process has loaded; looked for again once there may be others."""
+    """Return the linear algebra libraries that this process has loaded; look again when `known` changes."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # threadpoolctl has no types
 
     return ThreadpoolController()
 
 
 class OneThread:
-    """A context in which BLAS has one thread; it may be entered by several threads, and nested.
+    """A context in which BLAS has one thread; several threads may enter it, and it may be nested.
 
     >>> with OneThread():
     ...     pass

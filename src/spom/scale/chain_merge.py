@@ -1,8 +1,8 @@
-"""Merge the tables of a tagger that shards return: sums of dual averaging, or mean weights and the prox after them.
+"""Merge the tagger tables that shards return: sums of dual averaging, or mean weights followed by the prox.
 
-Sums of gradients and of squares are added up in the order of shards; only rows that a shard changed come back, as what
-it added to them. See `spom.scale.linear_merge` for why the sums are divided by the number of shards. Under penalties of
-blocks weights are averaged, and the prox of the blocks' norms follows.
+Sums of gradients and of squares are added in shard order. Only rows that a shard changed come back, as differences. See
+`spom.scale.linear_merge` for why the sums are divided by the number of shards. Under block penalties, weights are
+averaged, and the prox of the blocks' norms follows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from spom.solvers.structured.chains.adaptive_engine import GRADIENTS, RATES, Ada
 from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import PEAK, SCALE, SQUARED, SUM
 
-# --- penalties of blocks: mean weights -----------------------------------------------------------------------
+# --- block penalties: mean weights ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a shard made of the tables: those rows of the large ones that changed, and the small ones whole."""
+    """A shard's changes of the tables: the rows of large tables that changed, and the small tables whole."""
 
     rows: Ints
     large: dict[str, Singles]
@@ -39,19 +39,19 @@ class Change:
 
 @dataclass(frozen=True)
 class Merged:
-    """The tables of all shards, their sentences, and the sum of the losses met."""
+    """The merged tables, the number of sentences of all shards, and the sum of their losses."""
 
     arrays: Arrays
     sentences: int
     loss: float
 
 
-# The tables that have a row for each feature.
+# The tables that have a row per feature.
 LARGE = ("table", "average")
 
 
 def change_of(engine: Any, before: Arrays, sentences: int, loss: float) -> Change:
-    """What has changed since these tables: rows that did not change are not sent."""
+    """Return the changes since the tables `before`: rows that did not change are not sent."""
     now = engine.pack()
     large = {name: now.pop(name) for name in LARGE if name in now}
     differs = np.zeros(large["table"].shape[0], dtype=bool)
@@ -64,9 +64,9 @@ def change_of(engine: Any, before: Arrays, sentences: int, loss: float) -> Chang
 
 
 def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merged:
-    """Mean weights, weighted by sentences, and the prox of the blocks' norms after them.
+    """Average the weights, weighted by sentences, then apply the prox of the blocks' norms.
 
-    Where the mean of all iterates is wanted, the sums of iterates are averaged as well.
+    If the engine averages iterates, their sums are averaged as well.
     """
     engine = solver.engine
     if not isinstance(engine, BlockEngine) or engine.rule.dual:
@@ -106,7 +106,7 @@ def merge_changes(solver: Any, before: Arrays, parts: Iterator[Change]) -> Merge
 
 
 def _shrunk(solver: Any, W: Floats, chain: Floats) -> tuple[Floats, Floats]:
-    """One more proximal step on the norms of the blocks, with the step of this time."""
+    """Take one more proximal step on the norms of the blocks, with the current step size."""
     learnt = solver.transitions == "learnt"
     spans = list(pairwise(solver.blocks.starts.tolist()))
     norms = np.sqrt(
@@ -127,12 +127,12 @@ def _norms(numbers: Floats, W: Floats, chain: Floats, starts: Ints) -> Floats:
     return numbers
 
 
-# --- penalties of single weights: sums of dual averaging -----------------------------------------------------
+# --- penalties on single weights: sums of dual averaging -----------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Added:
-    """What a shard added: to rows of the table (gradients, then squares), to the chain, and its last step."""
+    """A shard's additions to rows of the table (gradients, then squares) and to the chain, and its last step."""
 
     rows: Ints
     table: Singles
@@ -144,7 +144,7 @@ class Added:
 
 @kernel("int64(float32[:, ::1], float32[:, ::1], int64[::1], float32, int64[::1])")
 def take_added(now: Singles, before: Singles, ids: Ints, delta: Any, rows: Ints) -> int:
-    """Leave in the first rows of `now` what was added to rows `ids` of `before`, and in `rows` which; how many."""
+    """Reduce `now` to what was added to rows `ids` of `before`; write their ids to `rows` and return their number."""
     count, lanes = 0, now.shape[1] // 2
     for i in range(now.shape[0]):
         new, old, into, differs = now[i], before[ids[i]], now[count], False
@@ -173,7 +173,7 @@ def add_rows(total: Singles, rows: Ints, part: Singles) -> None:
 
 @kernel("void(float32[:, ::1], float32[:, ::1], float32, float32, boolean)")
 def apply_total(table: Singles, total: Singles, share: Any, delta: Any, adaptive: bool) -> None:
-    """Add the sums times `share` to the table, and set them to zero."""
+    """Add the sums times `share` to the table, and reset them to zero."""
     lanes, zero = table.shape[1] // 2, np.float32(0.0)
     for i in range(table.shape[0]):
         row, more = table[i], total[i]
@@ -188,7 +188,7 @@ def apply_total(table: Singles, total: Singles, share: Any, delta: Any, adaptive
 
 
 def added_of(engine: AdaptiveEngine, ids: Ints, before: Arrays, sentences: int, loss: float) -> Added:
-    """What the engine of a shard, with the features `ids`, added to the tables; its own table is used up."""
+    """Return what a shard's engine with the features `ids` added to the tables; overwrites the engine's own table."""
     rows, delta = np.empty(ids.size, dtype=np.int64), engine.rates.delta
     count = take_added(engine.sums.table, before["table"], ids, np.float32(delta), rows)
     old, new = before["chain"], engine.sums.chain
@@ -197,14 +197,14 @@ def added_of(engine: AdaptiveEngine, ids: Ints, before: Arrays, sentences: int, 
 
 
 class Summing:
-    """Adds what all shards added, over their number, to an engine; the table of sums is used again in each round."""
+    """Adds the mean of the shards' additions to an engine; the table of sums is reused in each round."""
 
     def __init__(self, engine: AdaptiveEngine) -> None:
         self.engine = engine
         self._total = aligned_singles(engine.sums.table.size).reshape(engine.sums.table.shape)
 
     def add(self, parts: Iterator[Added]) -> tuple[int, float]:
-        """One round; the sentences of all shards, and the sum of losses."""
+        """Merge one round; return the number of sentences of all shards, and the sum of losses."""
         engine, total = self.engine, self._total
         edges, delta, adaptive = engine.sums.chain, engine.rates.delta, engine.rates.adaptive
         chain, count, sentences, loss, eta = np.zeros_like(edges), 0, 0, 0.0, engine.eta

@@ -1,4 +1,4 @@
-"""Cut files into byte ranges that end where a sentence or a line ends."""
+"""Cut files into byte ranges that end at the end of a sentence or of a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 @dataclass(frozen=True)
 class Piece:
-    """The bytes `begin` to `end` of a file; a compressed file is one piece, and `end` is then None."""
+    """The bytes `begin` to `end` of a file; a compressed file is one piece with `end` None."""
 
     path: str
     begin: int
@@ -40,7 +40,7 @@ class Piece:
         return found
 
     def line_of(self, line: int) -> int:
-        """The number in the whole file of a line of this piece."""
+        """Convert a line number of this piece into that of the whole file."""
         if self.end is None or self.begin == 0:
             return line
         with open_file(self.path) as file:
@@ -65,7 +65,7 @@ def _listed_by_fsspec(pattern: str) -> list[str]:
 
 
 def open_file(path: str) -> Any:
-    """Open a file of this machine, or, where the path is an address such as `s3://...`, by fsspec."""
+    """Open a local file or, if the path is an address such as `s3://...`, use fsspec."""
     if "://" in path:
         try:
             return _fsspec(path).open(path, "rb").open()
@@ -78,7 +78,7 @@ def open_file(path: str) -> Any:
 
 
 def listed(paths: str | Path | Sequence[str | Path]) -> list[str]:
-    """The files that paths and patterns such as `part-*.conll` name, those of one pattern sorted."""
+    """Return the files that paths and patterns such as `part-*.conll` name, those of one pattern sorted."""
     found: list[str] = []
     for path in [paths] if isinstance(paths, (str, Path)) else paths:
         text = str(path)
@@ -101,8 +101,8 @@ def listed(paths: str | Path | Sequence[str | Path]) -> list[str]:
 def pieces_of(paths: Sequence[str], count: int, ends: Sequence[bytes], skip: bool = False) -> list[tuple[Piece, ...]]:
     """Cut files into `count` runs of pieces of about the same number of bytes; every cut follows one of `ends`.
 
-    A compressed file stays whole, in the run where its middle falls. With `skip` the first line of each file belongs to
-    no piece. Runs may be empty.
+    A compressed file stays whole, in the run that contains its middle. With `skip`, the first line of each file belongs
+    to no piece. Runs may be empty.
     """
     if count < 1:
         raise ValueError(f"the number of shards must be at least 1; it is {count!r}")
@@ -121,7 +121,7 @@ def pieces_of(paths: Sequence[str], count: int, ends: Sequence[bytes], skip: boo
 
 
 def _measure(path: str) -> tuple[int, bool]:
-    """(size, whether it is compressed)."""
+    """Return (size, whether the file is compressed)."""
     with open_file(path) as file:
         head = file.read(4)
         size = int(file.seek(0, os.SEEK_END))
@@ -131,7 +131,7 @@ def _measure(path: str) -> tuple[int, bool]:
 def _cut(
     path: str, size: int, place: tuple[int, int, int], how: tuple[tuple[bytes, ...], bool], runs: list[list[Piece]]
 ) -> None:
-    """Give the pieces of one file, which lies `before` bytes into all of them, to the runs."""
+    """Add the pieces of one file, which begins `before` bytes into all of them, to the runs."""
     (before, total, count), (ends, skip) = place, how
     with open_file(path) as file:
         begin = _next_end(file, 0, size, (b"\n",)) if skip else 0
@@ -146,9 +146,9 @@ def _cut(
 
 
 def _next_end(file: Any, at: int, size: int, ends: tuple[bytes, ...]) -> int:
-    """Where the first of `ends` at or after byte `at` is over; the size of the file where there is none."""
+    """Return where the first of `ends` at or after byte `at` stops, or the size of the file if there is none."""
     longest = max(map(len, ends))
-    # An end may begin before `at`.
+    # An end marker may begin before `at`.
     begin = max(0, at - longest)
     file.seek(begin)
     rest = b""

@@ -1,4 +1,4 @@
-"""What runs tasks: one small protocol, with threads, processes and Dask behind it."""
+"""Executors of tasks: a small protocol, implemented by threads, processes and Dask."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import Any, NamedTuple, Protocol
 from spom.errors import SpomError, Unsupported
 from spom.scale.sending import Frames, Moved, answered, once, opened, packed
 
-# How often a task is given to new processes after it ended those it ran in, as Dask's `allowed-failures`.
+# How often a task is retried in new processes after it ended those it ran in, as Dask's `allowed-failures`.
 ATTEMPTS = 3
 
 
-# What `hold` gave for the first arguments of a task.
+# The handles that `hold` returned for the first arguments of a task.
 Held = tuple[Any, ...]
 
 
 class Place(NamedTuple):
-    """Where a task had better run: where the last one of the shard with this number did.
+    """The preferred place for a task: the worker that ran the last task of the shard with this number.
 
-    `apart` is what is held for an `Apart` in the arguments, or None.
+    `apart` is the held value for an `Apart` in the arguments, or None.
     """
 
     number: int = 0
@@ -38,47 +38,47 @@ ANYWHERE = Place()
 
 
 class WorkerLost(SpomError):
-    """A task that ended the processes it ran in, again and again."""
+    """A task that repeatedly ended the processes it ran in."""
 
 
 class NoWorkers(SpomError):
-    """A cluster without workers, or without its scheduler, for too long."""
+    """A cluster that was too long without workers or without its scheduler."""
 
 
 class Executor(Protocol):
-    """Run functions of picklable arguments somewhere else; `moved` counts what was sent and received."""
+    """Runs functions of picklable arguments elsewhere; `moved` counts what was sent and received."""
 
     moved: Moved
 
     @property
     def workers(self) -> int:
-        """How many tasks can run at once."""
+        """The number of tasks that can run at once."""
         ...
 
     def hold(self, value: Any) -> Any:
-        """Make a value known that many tasks take: it is sent once to each worker."""
+        """Share a value that many tasks take: it is sent once to each worker."""
         ...
 
     def drop(self, held: Any) -> None:
-        """Forget a value that no further task takes."""
+        """Forget a value that no later task takes."""
         ...
 
     def submit(
         self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
     ) -> Any:
-        """Start function(*held values, *arguments); the handle of the task."""
+        """Start function(*held values, *arguments); return the handle of the task."""
         ...
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
-        """The results in the order of the handles; the error of a task is raised at its place."""
+        """Yield the results in the order of the handles; the error of a task is raised at its place."""
         ...
 
     def cancel(self, handles: Sequence[Any]) -> None:
-        """Drop tasks whose results are not awaited."""
+        """Drop tasks whose results are not needed."""
         ...
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function in all processes that tasks of this executor have run in and that will stay."""
+        """Call a function in all processes that have run tasks of this executor and that outlive it."""
         ...
 
     def close(self) -> None:
@@ -94,11 +94,11 @@ class Threads:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="spom-shard")
 
     def hold(self, value: Any) -> Any:
-        """The value itself."""
+        """Return the value itself."""
         return value
 
     def drop(self, held: Any) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is held."""
 
     def submit(
         self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
@@ -107,17 +107,17 @@ class Threads:
         return self._pool.submit(function, *held, *arguments)
 
     def gather(self, handles: Sequence[Future[Any]]) -> Iterator[Any]:
-        """The results in order."""
+        """Yield the results in order."""
         for handle in handles:
             yield handle.result()
 
     def cancel(self, handles: Sequence[Future[Any]]) -> None:
-        """Tasks that have not begun are dropped; others end by themselves."""
+        """Drop tasks that have not begun; running tasks continue to their end."""
         for handle in handles:
             handle.cancel()
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call it here."""
+        """Call the function in this process."""
         function(*arguments)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class Processes:
     def submit(
         self, function: Callable[..., Any], held: Held, arguments: tuple[Any, ...], name: str, place: Place = ANYWHERE
     ) -> list[Any]:
-        """Start a task; its handle also says how to start it again."""
+        """Start a task; its handle also contains the call, to start it again."""
         call = (packed((function, arguments), self.moved), tuple(map(str, held)), place.apart)
         return [self._start(call), call]
 
@@ -174,7 +174,7 @@ class Processes:
         self._pool = None
 
     def gather(self, handles: Sequence[list[Any]]) -> Iterator[Any]:
-        """The results in order; tasks of processes that died are run again."""
+        """Yield the results in order; tasks of processes that died are run again."""
         from joblib.externals.loky.process_executor import BrokenProcessPool as Broken
 
         for k, handle in enumerate(handles):
@@ -193,13 +193,13 @@ class Processes:
             yield opened(result, self.moved)
 
     def cancel(self, handles: Sequence[list[Any]]) -> None:
-        """Drop what has not begun."""
+        """Drop tasks that have not begun."""
         for handle in handles:
             if handle[0] is not None:
                 handle[0].cancel()
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """The processes end with the executor."""
+        """Do nothing: the processes end with the executor."""
 
     def close(self) -> None:
         """End the processes, and remove the files."""
@@ -209,14 +209,14 @@ class Processes:
 
 
 def keep_memory() -> None:
-    """Let this process keep the shards it has read: loky ends one that grows by 300 MB, and takes that for a leak."""
+    """Let this process keep the shards it has read: loky takes growth by 300 MB for a leak and ends the process."""
     from joblib.externals.loky import process_executor
 
     process_executor._USE_PSUTIL = False
 
 
 def with_files(call: Frames, held: tuple[str, ...], apart: Path | None) -> tuple[Frames, float]:
-    """Run a task in a process: what is held is read from files, unless this process has read them already."""
+    """Run a task in a process; held values are read from files unless this process has already read them."""
     content = None if apart is None else partial(_in_file, apart)
     return answered(call, lambda: [once(path, partial(_in_file, path)) for path in held], content)
 
@@ -227,7 +227,7 @@ def _in_file(path: str | Path) -> Frames:
 
 
 def executor_for(client: Any, n_jobs: int | None, timeout: float) -> Executor:
-    """The executor that `client=` means: None and "threads", "processes", or a Dask client or address."""
+    """Return the executor for `client=`: None and "threads", "processes", or a Dask client or address."""
     if client is None or client == "threads" or client == "processes":
         from joblib import effective_n_jobs  # type: ignore[import-untyped]  # joblib has no types
 

@@ -1,4 +1,4 @@
-"""`fit`: an ordinary estimator, learnt from shards."""
+"""`fit`: fit an ordinary estimator to shards."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def fit(
     timeout: float = 300.0,
     on_error: str = "raise",
 ) -> E:
-    """Fit an estimator to shards, and give it back: it predicts and saves as after its own `fit`.
+    """Fit an estimator to shards and return it: it predicts and saves as after its own `fit`.
 
-    The result depends on the data, the seed and the number of shards alone: any number of threads, processes or Dask
-    workers give the same bits, in whatever order they finish and whichever of them are lost on the way.
+    The result depends only on the data, the seed and the number of shards: any number of threads, processes or Dask
+    workers gives the same bits, in whatever order they finish and even if some of them are lost.
 
     Parameters
     ----------
     estimator : an `OnlineClassifier` or `OnlineRegressor`; a `ProximalClassifier` or `ProximalRegressor`; a
         `SequenceTagger` under templates; a `DependencyParser`.
     shards : the data, see `Shards`.
-    dev : development data as `fit` of the estimator takes them; the pass with the best score there is kept.
+    dev : development data as `fit` of the estimator takes them; the pass with the best score on them is kept.
     client : None or `"threads"`: threads of this process; `"processes"`: processes of this machine; a Dask client or
         the address of its scheduler.
-    n_jobs : threads or processes; None is one for each core.
-    classes : labels, where not all of them are in the data.
+    n_jobs : number of threads or processes; None is one per core.
+    classes : the labels, if not all of them are in the data.
     checkpoint, checkpoint_every, resume : as in `fit` of the estimator. A resumed run gives the same bits.
     timeout : seconds without any Dask worker after which the run ends with an error that names the checkpoint.
     on_error : `"raise"`: a shard that cannot be read ends the run; `"skip"`: it is left out, with a warning.
 
-    The attribute `shard_report_` has one dict for each phase: its seconds, and those that workers spent computing.
+    The attribute `shard_report_` has one dict per phase, with its seconds and those that workers spent computing.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def fit(
 
 @contextmanager
 def team_for(shards: Any, executor: Executor, on_error: str, checkpoint: Any = None) -> Iterator[Team]:
-    """The workers for these shards; whatever happens, what was started here is ended."""
+    """Yield the workers for these shards; everything that was started here is ended in any case."""
     try:
         if not isinstance(shards, Shards):
             kind = type(shards).__name__
@@ -89,7 +89,7 @@ def team_for(shards: Any, executor: Executor, on_error: str, checkpoint: Any = N
         executor.close()
 
 
-# What to use instead of estimators whose state cannot be merged: they have a number for each example or pair of them.
+# What to use instead of estimators whose state cannot be merged: they keep a number per example or pair of examples.
 INSTEAD = {
     "MKLClassifier": "kernels have a number for each example: use OnlineClassifier on features of kernels.features",
     "MKLRegressor": "kernels have a number for each example: use OnlineRegressor on features of kernels.features",
@@ -100,7 +100,7 @@ INSTEAD = {
 
 
 def _learner_of(estimator: Any) -> Any:
-    """The function that fits this kind of estimator to shards."""
+    """Return the function that fits this kind of estimator to shards."""
     name = type(estimator).__name__
     if name in ("OnlineClassifier", "OnlineRegressor"):
         from spom.scale.linear import fit_online

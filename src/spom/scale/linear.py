@@ -41,16 +41,16 @@ class OnlineLesson:
     outputs: int | None
 
     def prepare(self, loaded: Any) -> Any:
-        """The rows as the solver takes them."""
+        """Return the rows as the solver takes them."""
         return self.rows.prepare(loaded)
 
     def learn(self, data: Any, state: State | None, seed: list[int]) -> Part:
-        """One pass."""
+        """Run one pass."""
         e, (X, y, weight) = self.estimator, data
         done = 0 if state is None else int(state.internal.get("epoch", np.array(0)))
         options: dict[str, Any] = {"start": state, "sample_weight": weight}
         if e.update in ("auto", "proximal-point"):
-            # As on a stream: what remembers a number for each example cannot be merged.
+            # As on a stream: solvers that keep a number per example cannot be merged.
             X, y, options = [(X, y) if weight is None else (X, y, weight)], None, {"start": state}
         solver = e._solver(X, y, e.loss_, self.outputs, np.random.default_rng(seed), **options)
         solver.epochs = done + 1
@@ -102,7 +102,7 @@ def _check(estimator: Any, dev: Any) -> None:
 def prepared(
     estimator: Any, team: Team, classes: Any, start: Callable[..., None] | None = None
 ) -> tuple[list[Seen], Preparation]:
-    """What the first pass says, and how rows are prepared; `start(estimator, classes)` sets loss and penalty."""
+    """Return what the first pass saw, and how to prepare rows; `start(estimator, classes)` sets loss and penalty."""
     classifies = is_classifier(estimator)
     moments = isinstance(estimator.penalty, str) if is_auto(estimator.scale) else bool(estimator.scale)
     team.teach(LinearLook(classifies, moments))
@@ -119,9 +119,9 @@ def prepared(
 
 
 def choose_from_shards(estimator: Any, team: Team, seen: list[Seen], how: tuple[Preparation, int | None, int]) -> None:
-    """Scale from all shards, strength from the first one that has rows; sets `penalty_`, `loss_` and `scale_`.
+    """Choose the scale from all shards, the strength from the first that has rows; set `penalty_`, `loss_`, `scale_`.
 
-    A strength of a squared penalty is proportional to one over the number of rows, and is converted to all of them.
+    The strength of a squared penalty is proportional to one over the number of rows, and is converted to all rows.
     """
     rows, outputs, seed = how
     penalty, left = estimator._given_penalty(estimator._kind() if hasattr(estimator, "_kind") else SquaredL2(1.0))
@@ -156,7 +156,7 @@ class ChoosingLesson:
     seed: int
 
     def ask(self, loaded: Any, place: int) -> tuple[Choice, int]:
-        """(the choice, the number of rows it was made on)."""
+        """Return (the choice, the number of rows it was made on)."""
         X, y, weight = self.rows.prepare(loaded)
         examples = Examples(X, y, weight, self.outputs, self.estimator.fit_intercept)
         found = choose(examples, self.estimator._losses(X), self.penalty, self.seed)
@@ -164,7 +164,7 @@ class ChoosingLesson:
 
 
 def scaled(rows: Preparation, estimator: Any) -> Preparation:
-    """Rows with the scaling and the loss that were chosen."""
+    """Return the preparation with the scaling and the loss that were chosen."""
     return Preparation(rows.features, rows.classes, rows.by_class, estimator._scaling, estimator.loss_.target)
 
 
@@ -174,7 +174,7 @@ def _noted(state: State, epoch: int) -> State:
 
 
 def _contents(estimator: Any, team: Team, dev: Any) -> dict[str, Any]:
-    """What the fingerprint of a checkpoint says of the shards."""
+    """Return what the fingerprint of a checkpoint says about the shards."""
     return {
         "shards": list(team.stamps),
         "labels": described(getattr(estimator, "classes_", None)),

@@ -1,4 +1,4 @@
-"""Rows of shards for linear models: what the first pass counts, scales of columns, and rows as solvers take them."""
+"""Rows of shards for linear models: counts of the first pass, scales of columns, and rows as solvers take them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from spom.estimators.linear.scaling import Scaling, column_squares, from_mean_sq
 
 @dataclass(frozen=True)
 class Moments:
-    """Of dense columns: weight, mean, sum of squared distances from it, weight of entries that are not zero, first row.
+    """Of dense columns: weight, mean, sum of squared distances from the mean, weight of nonzero entries, first row.
 
-    Of sparse ones: counts and squares.
+    Of sparse columns: counts and squares.
     """
 
     mass: float
@@ -42,7 +42,7 @@ class Moments:
 
     @classmethod
     def of(cls, X: Any, weight: Floats | None) -> Moments:
-        """The moments of the columns of one shard."""
+        """Return the moments of the columns of one shard."""
         if sparse.issparse(X):
             return cls(1.0, *column_squares(X), np.zeros(X.shape[1]), None)
         w = np.ones(X.shape[0]) if weight is None else weight
@@ -51,7 +51,7 @@ class Moments:
         return cls(mass, mean, w @ (X - mean) ** 2, w @ (X != 0.0), X[0].copy())
 
     def widened(self, size: int) -> Moments:
-        """The same with more columns, which were all zero."""
+        """Return the same moments with additional columns, which were all zero."""
         more = (0, max(0, size - self.first.size))
         first, second, filled = (np.pad(a, more) for a in (self.first, self.second, self.filled))
         return Moments(self.mass, first, second, filled, self.row)
@@ -59,7 +59,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the first pass says of a shard; `labels` and `counts` are None for real targets."""
+    """What the first pass finds in a shard; `labels` and `counts` are None for real targets."""
 
     rows: int
     mass: float
@@ -97,7 +97,7 @@ class LinearLook:
 
 @dataclass(frozen=True)
 class Preparation:
-    """How rows become what a solver takes: width, classes, weights of classes, scaling, and the loss's targets."""
+    """How rows are prepared for a solver: width, classes, weights of classes, scaling, and the loss's targets."""
 
     features: int
     classes: NDArray[Any] | None
@@ -106,7 +106,7 @@ class Preparation:
     target: str
 
     def prepare(self, loaded: tuple[Any, Any, Any]) -> tuple[Any, Any, Floats | None]:
-        """(X, targets, weights) of a shard."""
+        """Return (X, targets, weights) of a shard."""
         X = check_data(BaseEstimator(), loaded[0], reset=True)
         if sparse.issparse(X) and X.shape[1] < self.features:
             X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], self.features))
@@ -122,7 +122,7 @@ class Preparation:
 
 
 def scaling_of(parts: Iterable[Moments], features: int, intercept: bool, real: bool) -> Scaling | None:
-    """What `measured` says of all rows, up to rounding, from the moments of the shards in their order."""
+    """Return the scaling that `measured` gives for all rows, up to rounding, from the moments in shard order."""
     total: Moments | None = None
     for part in (part.widened(features) for part in parts):
         if total is None:
@@ -145,7 +145,7 @@ def scaling_of(parts: Iterable[Moments], features: int, intercept: bool, real: b
 
 
 def classes_of(seen: list[Seen], given: Any) -> NDArray[Any]:
-    """The labels of all shards, sorted, or those that were announced; numbers beside text count as text."""
+    """Return the sorted labels of all shards, or the given classes; if some shards have text, numbers count as text."""
     if given is not None:
         return check_classes(given)
     parts = [part.labels for part in seen if part.labels is not None]
@@ -155,7 +155,7 @@ def classes_of(seen: list[Seen], given: Any) -> NDArray[Any]:
 
 
 def weights_of_classes(given: Any, classes: NDArray[Any], seen: list[Seen]) -> Floats | None:
-    """The weight of each class; "balanced" counts the labels of all shards."""
+    """Return the weight of each class; "balanced" counts the labels of all shards."""
     if not (isinstance(given, str) and given == "balanced"):
         return class_weights(given, classes, classes)
     counts = np.zeros(classes.size)
@@ -167,7 +167,7 @@ def weights_of_classes(given: Any, classes: NDArray[Any], seen: list[Seen]) -> F
 
 
 def one_width(estimator: Any, seen: list[Seen]) -> int:
-    """The number of features, the same in all shards (sparse ones may end early); sets what `fit` sets."""
+    """Return the number of features, the same in all shards (sparse ones may be narrower); set what `fit` sets."""
     features = max(part.features for part in seen)
     names = next((part.names for part in seen if part.names is not None), None)
     for part in seen:
@@ -180,7 +180,7 @@ def one_width(estimator: Any, seen: list[Seen]) -> int:
 
 
 def fresh(estimator: Any) -> Any:
-    """The estimator with its parameters alone, silent, and with one thread: what workers get."""
+    """Return the estimator for workers: with its parameters only, silent, and with one thread."""
     params = estimator.get_params(deep=False)
     quiet: dict[str, Any] = {"verbose": 0, "callbacks": None, "n_jobs": 1, "random_state": None}
     return type(estimator)(**{**params, **{name: v for name, v in quiet.items() if name in params}})

@@ -1,14 +1,14 @@
-"""How the states of linear models that shards return become one: sums of gradients, or means with a prox after them.
+"""Merge the states of linear models that shards return: sums of gradients, or means followed by a prox.
 
-Sums (dual averaging). A state is a table of sums over rounds: what shards added is added up in the order of shards, and
-the weights are computed from the sums afterwards, so that the prox sees all gradients and zeros are exact. Sums of
-gradients, of squares and of rounds are all divided by the number of shards P. The weights are then those of the whole
-sums at steps that are smaller by sqrt(P): shards that all correct the same error would otherwise do it P times. On
-3,000 sentences of CoNLL-2000 with 8 shards the plain sums diverge in the second pass (F1 on held-out sentences .93,
-.68, .59), those divided by sqrt(P) in the fourth; divided by P they are with one machine after three passes (.935).
+Sums (dual averaging). A state is a table of sums over rounds. The shards' additions are added in shard order, and the
+weights are computed from the sums afterwards, so the prox sees all gradients and zeros are exact. Sums of gradients, of
+squares and of rounds are all divided by the number of shards P. The weights are then those of the whole sums at steps
+that are smaller by sqrt(P): otherwise, shards that all correct the same error would correct it P times. On 3,000
+sentences of CoNLL-2000 with 8 shards the plain sums diverge in the second pass (F1 on held-out sentences .93, .68,
+.59), those divided by sqrt(P) in the fourth; divided by P they match one machine after three passes (.935).
 
-Means (iterative parameter mixing; McDonald, Hall and Mann 2010). Each shard makes a pass of its own from the same
-point; the mean of the points, weighted by the size of shards, is the next one, after one more proximal step.
+Means (iterative parameter mixing; McDonald, Hall and Mann 2010). Each shard makes its own pass from the same point.
+The next point is the mean of the shards' points, weighted by the size of shards, after one more proximal step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spom.solvers.steps import PLAIN, as_step
 
 
 class Part(NamedTuple):
-    """The state of a shard after its pass, the engine that made it, and how many rows and how much weight it has."""
+    """The state of a shard after its pass, the engine that made it, and the number and total weight of its rows."""
 
     state: State
     engine: str
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 def merge(estimator: Any, base: State | None, parts: Iterator[Part], shape: tuple[int, ...]) -> State:
-    """One state of all parts, which started from `base`."""
+    """Merge all parts, which started from `base`, into one state."""
     first = next(parts)
     every = _Counted(chain([first], parts))
     rule = {"implicit dual averaging": _implicit, "dual averaging, lazy": _lazy}.get(first.engine, _means)
@@ -59,7 +59,7 @@ def merge(estimator: Any, base: State | None, parts: Iterator[Part], shape: tupl
 
 
 class _Counted:
-    """The parts one by one, with what they add up to."""
+    """Iterates over the parts and keeps their totals."""
 
     def __init__(self, parts: Iterator[Part]) -> None:
         self.parts = parts
@@ -81,7 +81,7 @@ Merged = tuple[Floats, Arrays, float]
 
 
 def _implicit(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int, ...]) -> Merged:
-    """Sums of implicit dual averaging: gradients, squares of features and the weight of examples."""
+    """Merge the sums of implicit dual averaging: gradients, squares of features and the weight of examples."""
     features = shape[0] - bool(estimator.fit_intercept)
     l1, l2 = estimator.penalty_.elastic() or (0.0, 0.0)
     engine = StreamingPoint(estimator.loss_, l1, l2, features, bool(estimator.fit_intercept))
@@ -102,7 +102,7 @@ def _implicit(estimator: Any, base: State | None, parts: _Counted, shape: tuple[
 
 
 def _lazy(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int, ...]) -> Merged:
-    """Sums of dual averaging; the largest values so far are those of any shard."""
+    """Merge the sums of dual averaging; the largest values so far are the maximum over shards."""
     step = as_step(estimator.step)
     before = None if base is None else _inner(base)
     total: Floats | None = None
@@ -110,7 +110,7 @@ def _lazy(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int,
     for part in parts:
         inner = _inner(part.state)
         table, rounds = inner["table"].copy(), float(inner["clock"][0])
-        # Each coordinate's sum of weights is brought to the end of the pass.
+        # Bring each coordinate's sum of weights up to the end of the pass.
         table[:, columns.S] += table[:, columns.R] * (rounds - table[:, columns.T0])
         if total is None:
             start = np.zeros_like(table) if before is None else before["table"]
@@ -132,7 +132,7 @@ def _lazy(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int,
 
 
 def _means(estimator: Any, base: State | None, parts: _Counted, shape: tuple[int, ...]) -> Merged:
-    """Means of theta and of what the engine remembers, weighted by size, and one more proximal step."""
+    """Average theta and the engine's state, weighted by size, and take one more proximal step."""
     step = np.nan
 
     def arrays() -> Iterator[tuple[Arrays, float]]:
@@ -170,7 +170,7 @@ def summed(base: Arrays, parts: Iterable[Arrays]) -> Arrays:
 
 
 def mixed(parts: Iterable[tuple[Arrays, float]]) -> Arrays:
-    """The mean of each array, weighted; whole numbers, such as counts of rounds, become the largest."""
+    """Return the weighted mean of each array; integer arrays, such as counts of rounds, become the maximum."""
     total: Arrays = {}
     first: Arrays = {}
     mass = 0.0

@@ -1,4 +1,4 @@
-"""The executor of a Dask cluster: tasks are plain functions, and what a lost worker held is made again."""
+"""The executor of a Dask cluster: tasks are plain functions, and the data of a lost worker are computed again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from spom.errors import Unsupported
 from spom.scale.executor import ANYWHERE, Held, NoWorkers, Place, WorkerLost
 from spom.scale.sending import Frames, Moved, answered, once, opened, packed
 
-# Seconds in which a scheduler has to answer: Dask tries a wrong address again and again.
+# Seconds in which a scheduler must answer: Dask keeps retrying a wrong address.
 CONNECT = 10.0
-# Seconds between two looks at whether there are workers.
+# Seconds between two checks for workers.
 LOOK = 0.5
-# Seconds in which a worker has to answer; if it does not, results come through the scheduler.
+# Seconds in which a worker must answer; otherwise results come through the scheduler.
 REACH = 2.0
 
 
@@ -41,20 +41,20 @@ class Dask:
         except (OSError, TimeoutError, ValueError) as error:
             raise NoWorkers(f"there is no Dask scheduler at {client} ({error})") from None
         self.timeout, self.moved = timeout, Moved()
-        # Two fits on one cluster must not share keys: equal keys are taken for equal results.
+        # Two fits on one cluster must not share keys: Dask takes equal keys for equal results.
         self._fit, self._count = uuid.uuid4().hex[:12], itertools.count()
         self._direct: bool | None = None
         self._workers: list[str] = []
-        # Tasks in their order, and results on their way: while one is merged the next one comes.
+        # Tasks in order, and results in transfer: the next one is fetched while one is merged.
         self._waiting, self._coming = dict[str, Any](), dict[str, Any]()
 
     @property
     def workers(self) -> int:
-        """How many threads the workers have now."""
+        """The number of threads that the workers have now."""
         return max(1, int(sum(self.client.nthreads().values())))
 
     def hold(self, value: Any) -> Any:
-        """The value as the result of a task: a worker that needs it asks another for it, and the scheduler has it."""
+        """Hold the value as the result of a task: workers fetch it from each other; the scheduler keeps the task."""
         with suppress(Exception):  # a scheduler that is gone is reported below
             there = self.client.nthreads()
             known = [address for address in self._workers if address in there]
@@ -63,14 +63,14 @@ class Dask:
         return self._sent(key, _same, (key, packed(value, self.moved)))
 
     def _home(self, number: int) -> str | None:
-        """The worker that had better take the tasks of a shard, as it has read it; others may, where they have time."""
+        """Return the worker that should take the tasks of a shard, since it has read it; idle workers may take them."""
         return self._workers[number % len(self._workers)] if self._workers else None
 
     def _sent(self, key: str, function: Callable[..., Any], *arguments: Any, near: str | None = None) -> Any:
-        """A task under a key of its own; an error where the scheduler is gone."""
+        """Submit a task under its own key; raise an error if the scheduler is gone."""
         where = {} if near is None else {"workers": [near], "allow_other_workers": True}
         with warnings.catch_warnings():
-            # Dask would rather have large values scattered; scattered values are lost with their worker.
+            # Dask recommends scattering large values, but scattered values are lost with their worker.
             warnings.filterwarnings("ignore", message="Sending large graph")
             try:
                 return self.client.submit(function, *arguments, key=key, pure=False, **where)
@@ -80,7 +80,7 @@ class Dask:
                 raise NoWorkers("the scheduler of the cluster is gone") from None
 
     def drop(self, held: Any) -> None:
-        """Let the cluster forget the value."""
+        """Release the value on the cluster."""
         held.release()
 
     def submit(
@@ -93,14 +93,14 @@ class Dask:
         return self._waiting[key]
 
     def gather(self, handles: Sequence[Any]) -> Iterator[Any]:
-        """The results in order."""
+        """Yield the results in order."""
         for handle in handles:
             result = self._result(handle)
             handle.release()
             yield opened(result, self.moved)
 
     def _fetch(self, handle: Any) -> Any:
-        """The result on its way here, from its worker where workers can be reached, or through the scheduler."""
+        """Start to fetch a result, from its worker if workers can be reached, else through the scheduler."""
         if handle.key not in self._coming:
             try:
                 self._direct = self._reaches() if self._direct is None else self._direct
@@ -113,7 +113,7 @@ class Dask:
         return self._coming[handle.key]
 
     def _reaches(self) -> bool | None:
-        """Whether workers answer to this process; None where there is none to ask."""
+        """Tell whether workers answer to this process; None if there is no worker to ask."""
         addresses = list(self.client.nthreads())
         if not addresses or self.client.direct_to_workers is not None:
             return self.client.direct_to_workers  # type: ignore[no-any-return]  # Dask has no types
@@ -124,7 +124,7 @@ class Dask:
         return True
 
     def _result(self, handle: Any) -> Any:
-        """Wait for a task; an error once there was no worker, or no scheduler, for `timeout` seconds."""
+        """Wait for a task; raise an error after `timeout` seconds without a worker or a scheduler."""
         from distributed import KilledWorker
 
         coming = self._fetch(handle)
@@ -149,7 +149,7 @@ class Dask:
             self._coming.pop(handle.key, None)
 
     def _lost(self) -> bool:
-        """Whether there is no worker, or no scheduler to ask."""
+        """Tell whether there is no worker, or no scheduler to ask."""
         if self.client.status != "running":
             return True
         try:
@@ -158,7 +158,7 @@ class Dask:
             return True
 
     def cancel(self, handles: Sequence[Any]) -> None:
-        """Give up tasks."""
+        """Cancel tasks."""
         for handle in handles:
             self._waiting.pop(handle.key, None)
             if handle.key in self._coming:
@@ -167,18 +167,18 @@ class Dask:
             self.client.cancel([handle for handle in handles if not handle.done()])
 
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call it on all present workers, without waiting for it."""
+        """Call the function on all present workers, without waiting for it."""
         with suppress(Exception):
             self.client.run(_soon, function, *arguments, wait=False)
 
     def close(self) -> None:
-        """Leave the cluster as it was; a client that was made here is closed."""
+        """Leave the cluster as it was; close the client if it was created here."""
         if self._own:
             self.client.close()
 
 
 async def _soon(function: Callable[..., Any], *arguments: Any) -> None:
-    # Dask waits for functions that are no coroutines.
+    # Dask waits for functions that are not coroutines.
     function(*arguments)
 
 

@@ -1,4 +1,4 @@
-"""Parsers from shards: words counted in a first pass, then arcs and relations by iterative parameter mixing."""
+"""Parsers from shards: a first pass counts words, then arcs and relations are learnt by iterative parameter mixing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spom.solvers.structured.trees.space import arc_limits
 
 @dataclass(frozen=True)
 class SeenTrees:
-    """What the first pass says of a shard: sizes, strings with their counts, relations, trees with crossing arcs."""
+    """What the first pass finds in a shard: sizes, strings with counts, relations, share of crossing trees."""
 
     sentences: int
     words: int
@@ -42,7 +42,7 @@ class SeenTrees:
 
 @dataclass(frozen=True)
 class ParserLook:
-    """The first pass over trees; so many of a shard are looked at for crossing arcs."""
+    """The first pass over trees; `sample` trees of a shard are checked for crossing arcs."""
 
     templates: ArcTemplates
     sample: int
@@ -55,7 +55,7 @@ class ParserLook:
 
 
 def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
-    """The treebank of a shard, checked."""
+    """Return the treebank of a shard, after checking it."""
     bank = loaded[0]
     if not isinstance(bank, Treebank):
         raise DataError(f"parsers learn from shards of trees, as Shards.conllu gives, not of a {type(bank).__name__}")
@@ -65,7 +65,7 @@ def trees_of(loaded: tuple[Any, Any, Any]) -> Treebank:
 
 @dataclass(frozen=True)
 class Trees:
-    """The sentences of a shard as solvers take them, room for what a pass changes, and the rows of their relations."""
+    """The sentences of a shard as solvers take them, room for changes in a pass, and the rows of their relations."""
 
     codes: ArcCodes
     gold: Ints
@@ -83,18 +83,18 @@ class ParserLesson:
     relations: tuple[str, ...]
     settings: dict[str, Any]
     limits: Any = None
-    # Solvers of earlier tasks in this process, the pass they made and what it changed: their tables are used again.
+    # Solvers of earlier tasks in this process, with their pass and what it changed: their tables are reused.
     _spare: list[tuple[ArcSolver, int, Ints]] = field(default_factory=list)
 
     def prepare(self, loaded: Any) -> Trees:
-        """The sentences as codes."""
+        """Return the sentences as codes."""
         bank = trees_of(loaded)
         codes = self.templates.transform(bank)
         relations = gold_relations(bank, self.relations, codes) if self.relations else None
         return Trees(codes, with_roots(bank.heads, codes), relations)
 
     def learn(self, trees: Trees, state: Any, seed: list[int]) -> Any:
-        """Limits of arcs where there are none yet; else one pass over arcs, or over relations."""
+        """Return the limits of arcs if there are none yet; else pass over arcs or relations, or draw sentences."""
         if not trees.codes.first.size:
             return None
         if self.limits is None:
@@ -103,7 +103,7 @@ class ParserLesson:
         return what[state[0]](trees, state[1], np.random.default_rng(seed))
 
     def _drawn(self, trees: Trees, share: float, random: Any) -> tuple[ArcCodes, Ints]:
-        """A share of the sentences and their heads."""
+        """Return a share of the sentences and their heads."""
         codes, count = trees.codes, trees.codes.first.size
         chosen = np.sort(random.permutation(count)[: int(np.ceil(share * count))])
         spans = zip(codes.first[chosen].tolist(), codes.sizes[chosen].tolist(), strict=True)
@@ -123,7 +123,7 @@ class ParserLesson:
         return Averaged(*found, float(solver.rounds), float(trees.codes.first.size), loss, None)
 
     def _labels(self, trees: Trees, kept: State, random: Any) -> Averaged:
-        """A pass over relations, with the rows of weights that the sentences of the shard use."""
+        """Make a pass over relations, with the rows of weights that the sentences of the shard use."""
         assert trees.relations is not None
         rows = trees.rows[0] if trees.rows else rows_of(self.labels, trees.codes, trees.gold)
         trees.rows[:] = [rows]
@@ -137,7 +137,7 @@ class ParserLesson:
         return Averaged(*found, learner.rounds, float(words), loss, learner.seen)
 
     def _begun(self, kept: State) -> ArcSolver | None:
-        """A solver that no other thread uses, with the tables of a state; None where there is none."""
+        """Return a solver that no other thread uses, with the tables of a state, or None if there is none."""
         try:
             solver, done, places = self._spare.pop()
         except IndexError:
@@ -150,7 +150,7 @@ class ParserLesson:
         return solver
 
     def drop(self) -> None:
-        """Free the tables when arcs are done: memory that was just used is much cheaper than fresh memory."""
+        """Free the tables when arcs are done, for reuse: memory used recently is much cheaper than fresh memory."""
         self._spare.clear()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,13 +158,13 @@ class ParserLesson:
 
 
 class ShardedArcs(ArcLearner):
-    """Passes of arcs over all shards; the solver has the merged weights, and no sentences."""
+    """Passes of arcs over all shards; the solver has the merged weights but no sentences."""
 
     team: Team
     seed: int
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
-        """One state for each pass."""
+        """Yield one state per pass."""
         solver = self.solver
         self.restore(start)
         assert self.epochs is not None
@@ -182,13 +182,13 @@ class ShardedArcs(ArcLearner):
 
 
 class ShardedRelations(RelationLearner):
-    """The same for relations."""
+    """Passes of relations over all shards; the learner has the merged weights but no sentences."""
 
     team: Team
     seed: int
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
-        """One state for each pass."""
+        """Yield one state per pass."""
         learner = self.solver
         self.restore(start)
         assert self.epochs is not None
@@ -205,17 +205,17 @@ class ShardedRelations(RelationLearner):
 
 
 def _forgets(epoch: int) -> bool:
-    """Whether the mean of iterates begins anew: after 1, 2, 4, 8, ... passes, so that it has at least the last half.
+    """Tell whether the mean of iterates restarts: after 1, 2, 4, 8, ... passes, so it covers at least the last half.
 
-    The first passes over shards get less far than those of one machine, and their iterates would hold the mean back. On
-    3,000 trees of EWT in 8 shards, UAS of 500 held-out trees after 6 and 10 passes: .825 and .836 with the mean of all,
-    .843 and .849 with this rule; one machine has .848 after 6.
+    The first passes over shards make less progress than those on one machine, and their iterates would pull the mean
+    back. On 3,000 trees of EWT in 8 shards, UAS on 500 held-out trees after 6 and 10 passes: .825 and .836 with the
+    mean of all, .843 and .849 with this rule; one machine has .848 after 6.
     """
     return epoch > 0 and epoch & (epoch - 1) == 0
 
 
 def _merged(team: Team, state: Any, seed: tuple[int, int], tables: tuple[Any, Any]) -> Whole:
-    """One pass over all shards, merged into the tables that it began with; workers of this machine do that too."""
+    """Make one pass over all shards and merge it into the tables; with threads, several of them do the merging."""
     jobs = team.executor.workers if isinstance(team.executor, Threads) else 1
     return merge_into(*tables, team.learn(state, seed), jobs)
 
@@ -267,7 +267,7 @@ def _check(estimator: Any) -> None:
 
 
 def _pruned(run: Stages, templates: ArcTemplates, prune: Any, of: tuple[Team, int]) -> tuple[ArcTemplates, Pruning]:
-    """The templates to keep, ranked as on one machine by sentences drawn from all shards."""
+    """Return the templates to keep, ranked as on one machine, by sentences drawn from all shards."""
     team, total = of
     parts: list[tuple[ArcCodes, Ints]] = list(team.learn(("draw", min(1.0, MOST / total)), (0, 1)))
     codes = [part for part, _ in parts]
@@ -282,7 +282,7 @@ def _pruned(run: Stages, templates: ArcTemplates, prune: Any, of: tuple[Team, in
 
 
 def _counts(seen: list[SeenTrees]) -> dict[str, dict[str, int]]:
-    """How many times each string occurs in all shards, in the order in which they came."""
+    """Count how many times each string occurs in all shards, in order of first occurrence."""
     total: dict[str, dict[str, int]] = {name: {} for name in seen[0].counts}
     for part in seen:
         for name, counts in part.counts.items():
@@ -293,7 +293,7 @@ def _counts(seen: list[SeenTrees]) -> dict[str, dict[str, int]]:
 
 
 def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
-    """As for one treebank; the share of trees with crossing arcs is that of all shards."""
+    """Decide as for one treebank; the share of trees with crossing arcs is that of all shards."""
     if not (isinstance(given, str) and given == "auto"):
         return bool(given), f"{'projective' if given else 'all'} trees, as given"
     found = float(np.average([part.crossing for part in seen], weights=[part.sentences for part in seen]))
@@ -302,7 +302,7 @@ def _projective(given: Any, seen: list[SeenTrees]) -> tuple[bool, str]:
 
 
 def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Team, Any]) -> ArcModel:
-    """The stage of arcs."""
+    """Run the stage of arcs."""
     estimator, team, dev = how
     codes = templates.transform(Treebank.from_sentences([]))
     solver = run.solver(templates, codes, np.zeros(0, dtype=np.int64), limits=limits)
@@ -315,7 +315,7 @@ def _arcs(run: Stages, templates: ArcTemplates, limits: Any, how: tuple[Any, Tea
 
 
 def _relations(run: Stages, labels: ArcTemplates, names: tuple[str, ...], how: tuple[Any, Team]) -> LabelModel:
-    """The stage of relations."""
+    """Run the stage of relations."""
     estimator, team = how
     learner = LabelLearner(labels, names, run.settings["seed"], copies=False)
     stage = ShardedRelations(learner, estimator.label_epochs)

@@ -1,4 +1,4 @@
-"""`predict`: the predictions of a fitted model for shards, in their order, to memory or to a file."""
+"""`predict`: predictions of a fitted model for shards, in shard order, into memory or a file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spom.scale.shards import Shards
 from spom.scale.team import Team
 from spom.scale.worker import load
 
-# Shards that are under way for each worker: results that wait for an earlier one take up memory.
+# The number of shards in progress per worker: results that wait for an earlier one take up memory.
 AHEAD = 4
 
 
 @dataclass(frozen=True)
 class Predicting:
-    """What workers need: the model, and whether predictions are to come back as text."""
+    """What workers need: the model, and whether they return predictions as text."""
 
     model: Any
     text: bool
@@ -37,11 +37,11 @@ def predict(
     out: str | Path | None = None,
     timeout: float = 300.0,
 ) -> Any:
-    """Predict for shards with any number of workers; the order is that of the shards.
+    """Predict for shards with any number of workers; predictions are in the order of the shards.
 
-    Without `out` the predictions come back as `model.predict` gives them. With `out` they are written to that file as
-    they come, so that data and predictions may be larger than memory: one prediction per line for rows; one token per
-    line with its label as the last column for sentences; CoNLL-U for trees. Nothing is left half-written. `client`,
+    Without `out`, predictions are returned as `model.predict` gives them. With `out`, they are written to that file as
+    they arrive, so data and predictions may be larger than memory: one prediction per line for rows; one token per line
+    with its label as the last column for sentences; CoNLL-U for trees. The file is never left half-written. `client`,
     `n_jobs` and `timeout` are those of `fit`.
 
     >>> import numpy as np
@@ -62,7 +62,7 @@ def predict(
 
 
 def predictions(team: Team) -> Iterator[Any]:
-    """The predictions of each shard that is not empty, at most a few shards ahead of what is taken."""
+    """Yield the predictions of each shard that is not empty; only a few shards are computed ahead."""
     window = AHEAD * team.executor.workers
     for first in range(0, len(team.shards), window):
         chosen = range(first, min(first + window, len(team.shards)))
@@ -70,7 +70,7 @@ def predictions(team: Team) -> Iterator[Any]:
 
 
 def predicted(common: Any, state: Any, shard: Any, index: int) -> Any:
-    """The predictions of one shard, or their text; None where it is empty."""
+    """Return the predictions of one shard, or their text; None if it is empty."""
     X, lesson = load(common, shard, index)[0], common.lesson
     if X is None:
         return None
@@ -97,7 +97,7 @@ def _text(X: Any, found: Any) -> bytes:
 
 
 def _joined(parts: list[Any]) -> Any:
-    """The predictions of all shards as one value."""
+    """Join the predictions of all shards into one value."""
     if not parts:
         return []
     if isinstance(parts[0], np.ndarray):

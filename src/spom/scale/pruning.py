@@ -1,8 +1,8 @@
-"""Templates of a tagger that are switched off before it learns from shards, by sentences drawn from all of them.
+"""Pruning of a tagger's templates before it learns from shards, with sentences drawn from all shards.
 
 The rule is that of one machine (`spom.solvers.structured.chains.select`): sums of gradients over a tenth of the
-sentences, at least 1,500 of them. Each shard draws its part; rows of feature ids come back, and no text. Above
-`MOST` sentences no more are drawn: the strength follows from how many there are.
+sentences, at least 1,500 of them. Each shard draws its part, and returns rows of feature ids but no text. At most
+`MOST` sentences are drawn: the strength follows from their number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 20_000
 
 @dataclass(frozen=True)
 class DrawingLesson:
-    """Draw a share of the sentences of a shard."""
+    """Draws a share of the sentences of a shard."""
 
     features: Features
     classes: Any
@@ -36,7 +36,7 @@ class DrawingLesson:
     seed: int
 
     def ask(self, loaded: Any, place: int) -> tuple[Tokens, Ints]:
-        """The rows of features and the labels of the sentences that are drawn."""
+        """Return the rows of features and the labels of the sentences drawn."""
         X, y = self.sentences(loaded)
         rows = self.features.transform(X)
         codes = recode(*label_codes(y, rows.offsets, unknown=True), self.classes, rows.offsets)
@@ -48,7 +48,7 @@ class DrawingLesson:
 
 
 def pruned(estimator: Any, team: Team, features: Features, total: int, sentences: Any) -> tuple[Features, float]:
-    """The features of the templates that are kept, and how many of them a token has; sets `pruning_`."""
+    """Return the features of the templates that are kept, and their mean number per token; set `pruning_`."""
     how = estimator.prune
     if isinstance(how, (str, dict)):
         raise Unsupported(f"prune={how!r} compares on held-out sentences of one machine: give a number of templates")
@@ -76,7 +76,7 @@ def _features_of(tokens: Tokens, blocks: Blocks, ids: Ints) -> float:
 
 
 def _joined(parts: list[Tokens]) -> Tokens:
-    """The sentences of several parts, one after another."""
+    """Join the sentences of several parts."""
     entries = np.cumsum([0, *(part.indices.size for part in parts)])
     before = np.cumsum([0, *(part.total for part in parts)])
     zero = np.zeros(1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The kinds of shards: each knows how to load its part of the data, and where that part is."""
+"""The kinds of shards: each knows where its part of the data is, and how to load it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from spom.errors import DataError
 from spom.estimators.training import digest
 from spom.scale.cutting import Piece, open_file
 
-# Examples as they come out of a shard: (X, y, sample_weight).
+# The examples of a shard: (X, y, sample_weight).
 Loaded = tuple[Any, Any, Any]
 
 
 class Shard(Protocol):
-    """A recipe: `load` gives (X, y, sample_weight), `stamp` a short hash of the contents.
+    """A recipe: `load` returns (X, y, sample_weight), `stamp` a short hash of the contents.
 
-    `outside` says whether the data are read from somewhere: then they may change, and may differ between workers.
+    `outside` says whether the data are outside of the shard: then they may change, and may differ between workers.
     """
 
     @property
@@ -34,11 +34,11 @@ class Shard(Protocol):
         ...
 
     def load(self) -> Loaded:
-        """Read the examples; X is None where the shard is empty."""
+        """Read the examples; X is None if the shard is empty."""
         ...
 
     def stamp(self, loaded: Loaded) -> str:
-        """A hash of what `load` has read."""
+        """Return a hash of what `load` has read."""
         ...
 
 
@@ -47,7 +47,7 @@ EMPTY: Loaded = (None, None, None)
 
 @dataclass(frozen=True, eq=False)
 class ArrayShard:
-    """Rows or sentences that are in memory."""
+    """Rows or sentences in memory."""
 
     where: str
     X: Any
@@ -59,18 +59,18 @@ class ArrayShard:
         return self.where
 
     def load(self) -> Loaded:
-        """The examples themselves."""
+        """Return the examples."""
         size = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
         return (self.X, self.y, self.weight) if size else EMPTY
 
     def stamp(self, loaded: Loaded) -> str:
-        """A hash of the arrays."""
+        """Return a hash of the arrays."""
         return _contents((self.X, self.y, self.weight))
 
 
 @dataclass(frozen=True)
 class TextShard:
-    """Pieces of text files, one after another."""
+    """Pieces of text files, in order."""
 
     pieces: tuple[Piece, ...]
     kind: str
@@ -81,7 +81,7 @@ class TextShard:
         return "; ".join(map(str, self.pieces)) or "an empty shard"
 
     def load(self) -> Loaded:
-        """Parse the pieces; an error names the file, the bytes and the line in the whole file."""
+        """Parse the pieces; errors name the file, the bytes and the line in the whole file."""
         options, parts = dict(self.options), []
         for piece in self.pieces:
             content = piece.read()
@@ -95,7 +95,7 @@ class TextShard:
         return _JOINERS[self.kind](parts, options) if parts else EMPTY
 
     def stamp(self, loaded: Loaded) -> str:
-        """A hash of the bytes."""
+        """Return a hash of the bytes."""
         return _hash(*(piece.read() for piece in self.pieces))
 
 
@@ -111,7 +111,7 @@ class ParquetShard:
         return "; ".join(f"{path}, row group {k}" for path, k in self.groups) or "an empty shard"
 
     def load(self) -> Loaded:
-        """Read the row groups; columns of numbers are the features."""
+        """Read the row groups; all columns but the target are features, and must be numbers."""
         import pyarrow
         import pyarrow.parquet
 
@@ -135,13 +135,13 @@ class ParquetShard:
         return (np.concatenate(X), np.concatenate(y), None) if X else EMPTY
 
     def stamp(self, loaded: Loaded) -> str:
-        """A hash of the contents of the row groups."""
+        """Return a hash of the contents of the row groups."""
         return _contents(loaded)
 
 
 @dataclass(frozen=True, eq=False)
 class DelayedShard:
-    """A partition of a Dask collection, computed where it is needed."""
+    """A partition of a Dask collection, computed on the worker that needs it."""
 
     part: Any
     kind: str
@@ -170,17 +170,17 @@ class DelayedShard:
         return (X, y, weight) if size else EMPTY
 
     def stamp(self, loaded: Loaded) -> str:
-        """A hash of what the partition gives."""
+        """Return a hash of the contents of the partition."""
         return _contents(loaded)
 
 
 def _contents(given: Loaded) -> str:
-    """A hash of examples; their pickles would differ with what is cached, and with which strings are one object."""
+    """Return a hash of examples; hashes of pickles would depend on caches, and on which strings are the same object."""
     return digest(*(_plain(part) for part in given))
 
 
 def _plain(part: Any) -> Any:
-    """Data as `digest` takes them: arrays, or text and numbers in lists."""
+    """Return data in a form that `digest` takes: arrays, or text and numbers in lists."""
     if isinstance(part, Treebank):
         return conllu_text(part)
     if isinstance(part, Columns):
@@ -235,7 +235,7 @@ def _csv(content: bytes, piece: Piece, options: dict[str, Any]) -> Any:
         X = table.numbers([name for name in table.names if name != target])
         return X, labels(table.column(target), table.source, table.lines)
     except DataError as error:
-        # The line of names is not one of the piece.
+        # The header line is not part of the piece.
         line = error.line if error.line is None or piece.end is None else error.line - 1
         raise DataError(error.what, None, line) from None
 

@@ -1,4 +1,4 @@
-"""`search`: choose parameters on development data by successive halving over runs that are resumed."""
+"""`search`: choose parameters on development data by successive halving, with runs that are resumed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from spom.scale.shards import Shards
 
 @dataclass(frozen=True)
 class Search:
-    """What was found: the estimator after all passes, its parameters and score, and the score of each trial.
+    """The result of a search: the best estimator after all passes, its parameters and score, and all trials.
 
-    `trials` has a dict for each candidate and rung, in the order in which they were run: `params`, `epochs`, `score`.
+    `trials` has a dict per candidate and rung, in the order of the runs, with `params`, `epochs` and `score`.
     """
 
     best: Any
@@ -39,11 +39,11 @@ def search(
     factor: int = 2,
     timeout: float = 300.0,
 ) -> Search:
-    """Try the combinations of a grid, as scikit-learn's `ParameterGrid` makes them; the better ones get more passes.
+    """Try the combinations of a grid, as in scikit-learn's `ParameterGrid`; better candidates get more passes.
 
-    All candidates make a few passes; the best 1 / `factor` of them by their score on `dev` resume, to `factor` times as
-    many passes, until one is left, which makes all passes of the estimator. Ties go to the earlier candidate. Runs are
-    kept in a folder that is removed at the end. A parser, whose stages cannot be made longer, starts anew.
+    All candidates make a few passes. The best 1 / `factor` of them by their score on `dev` resume, to `factor` times as
+    many passes, until one remains, which makes all passes of the estimator. Ties go to the earlier candidate. Runs are
+    kept in a folder that is removed at the end. Parsers, whose stages cannot be extended, start again in each rung.
 
     >>> import numpy as np
     >>> from spom import OnlineClassifier

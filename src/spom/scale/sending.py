@@ -1,4 +1,4 @@
-"""Values on their way to workers and back: large arrays as they lie in memory, mostly zero ones without their zeros."""
+"""Values sent to workers and back: large arrays as they are in memory, mostly zero ones without their zeros."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-# Arrays of fewer entries are sent as they are; an entry that is sent with its place takes twice the room.
+# Arrays with fewer entries are sent as they are; an entry that is sent with its place takes twice the space.
 LEAST = 1 << 12
 _WORDS = {4: np.uint32, 8: np.uint64}
-# Arrays of so many bytes are not copied into the pickle; kernels take arrays that begin at a multiple of ALIGNED.
+# Arrays of at least APART bytes are not copied into the pickle; kernels take arrays aligned to ALIGNED bytes.
 APART, ALIGNED = 1 << 16, 16
 # A pickle, and the bytes of the large arrays that belong to it.
 Frames = list[Any]
@@ -24,16 +24,16 @@ Frames = list[Any]
 
 @dataclass
 class Moved:
-    """What an executor has sent and received: bytes, and the seconds that packing and unpacking took on both sides."""
+    """Data sent and received by an executor: bytes, and the seconds of packing and unpacking on both sides."""
 
     bytes: int = 0
     seconds: float = 0.0
 
 
 def packed(value: Any, moved: Moved | None = None) -> Frames:
-    """Pickle a value. Blocks that were switched off, and whatever else is zero in large tables, are left out.
+    """Pickle a value without the zeros of large tables, such as those of blocks that are switched off.
 
-    Frames of arrays are the arrays' own memory.
+    Frames of arrays share the arrays' memory.
 
     >>> table = np.zeros(100_000)
     >>> table[7] = -0.0
@@ -57,22 +57,22 @@ def packed(value: Any, moved: Moved | None = None) -> Frames:
 
 
 def unpacked(frames: Frames) -> Any:
-    """The value of these frames; its arrays lie in the frames, or in copies where a frame lies at an odd address."""
+    """Return the value of these frames; its arrays are in the frames, or in copies of frames at unaligned addresses."""
     return pickle.loads(frames[0], buffers=[a if a.ctypes.data % ALIGNED == 0 else a.copy() for a in frames[1:]])
 
 
 def weight(frames: Frames) -> int:
-    """The bytes of all frames."""
+    """Return the number of bytes of all frames."""
     return sum(memoryview(frame).nbytes for frame in frames)
 
 
 def _pickler() -> Any:
-    """A pickler for functions of scripts too, which knows sparse tables."""
+    """Return a pickler class for functions, also those of scripts, which leaves out the zeros of arrays."""
     if not _PICKLERS:
         try:
             from cloudpickle import Pickler
         except ImportError:
-            # Not there with older versions of joblib; only functions of a script itself need it.
+            # Missing with older versions of joblib; only functions defined in a script need it.
             Pickler = pickle.Pickler
         other = getattr(Pickler, "reducer_override", lambda self, value: NotImplemented)
 
@@ -89,10 +89,10 @@ _PICKLERS: list[Any] = []
 
 
 def _without_zeros(a: Any) -> Any:
-    """How to make an array of floats from its entries, or None where that does not pay."""
+    """Return how to rebuild an array of floats from its nonzero entries, or None if that does not pay."""
     if a.size < LEAST or a.dtype.kind != "f" or a.dtype.itemsize not in _WORDS or not a.flags.c_contiguous:
         return None
-    # The bits are compared: minus zero stays minus zero.
+    # Bits are compared, so minus zero stays minus zero.
     bits, kind = a.reshape(-1).view(_WORDS[a.dtype.itemsize]), np.dtype(np.uint32 if a.size < 1 << 32 else np.uint64)
     if (kind.itemsize + a.dtype.itemsize) * np.count_nonzero(bits) > a.nbytes // 2:
         return None
@@ -106,14 +106,14 @@ def _with_zeros(shape: tuple[int, ...], dtype: str, places: Any, values: Any) ->
     return made
 
 
-# What this process has unpacked of what tasks share, by name: a fit has two such values at a time.
+# The shared values that this process has unpacked, by name: a fit has two such values at a time.
 _UNPACKED: OrderedDict[str, Any] = OrderedDict()
 _MOST = 6
 _LOCK = threading.Lock()
 
 
 def once(key: str, content: Callable[[], Frames]) -> Any:
-    """The value of these frames; a process unpacks it once."""
+    """Return the value of these frames; each process unpacks it once."""
     with _LOCK:
         if key not in _UNPACKED:
             _UNPACKED[key] = unpacked(content())
@@ -124,7 +124,7 @@ def once(key: str, content: Callable[[], Frames]) -> Any:
 
 
 class Apart:
-    """A shard in memory on its way: its data are sent once, apart from the calls, and opened where they are needed."""
+    """A shard in memory as it is sent: its data are sent once, apart from the calls, and unpacked on the worker."""
 
     outside = False
 
@@ -140,20 +140,20 @@ class Apart:
         return unpacked(self.content())
 
     def load(self) -> Any:
-        """What the shard loads."""
+        """Return what the shard loads."""
         return self._shard().load()
 
     def stamp(self, loaded: Any) -> str:
-        """The hash of the shard."""
+        """Return the hash of the shard."""
         return str(self._shard().stamp(loaded))
 
 
 def answered(
     call: Frames, held: Callable[[], list[Any]], apart: Callable[[], Frames] | None = None
 ) -> tuple[Frames, float]:
-    """Run a packed (function, arguments) after the values that it shares; the result and the seconds of packing.
+    """Run a packed (function, arguments) after its shared values; return the result and the seconds of packing.
 
-    `apart` gives the frames of what is `Apart`.
+    `apart` returns the frames for an `Apart` in the arguments.
     """
     begin = time.perf_counter()
     (function, arguments), shared = unpacked(call), held()
@@ -168,7 +168,7 @@ def answered(
 
 
 def opened(answer: tuple[Frames, float], moved: Moved) -> Any:
-    """The result that `answered` gave."""
+    """Return the result that `answered` packed."""
     begin = time.perf_counter()
     result = unpacked(answer[0])
     moved.bytes += weight(answer[0])

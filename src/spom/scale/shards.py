@@ -1,4 +1,4 @@
-"""`Shards`: recipes for the parts of a data set, small enough to be sent to any worker."""
+"""`Shards`: recipes for the parts of a data set, small enough to send to any worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.scale.cutting import listed, open_file, pieces_of
 from spom.scale.recipes import ArrayShard, DelayedShard, ParquetShard, Shard, TextShard
 
 Paths = str | Path | Sequence[str | Path]
-# What a sentence ends with, and what a line ends with.
+# The ends of sentences, and of lines.
 SENTENCE, LINE = (b"\n\n", b"\n\r\n"), (b"\n",)
 
 
@@ -32,10 +32,10 @@ class LoadedShards:
 
 
 class Shards:
-    """The parts of a data set, each a recipe that any worker can follow: nothing is read here but where to cut.
+    """The parts of a data set, each a recipe that any worker can follow: only the places of the cuts are read here.
 
-    What is learnt depends on the data, the seed and the number of shards; on how many machines they are read does not
-    matter. `paths` is a path, a pattern such as `"part-*.conll"`, an address that fsspec knows, or a list of these.
+    What is learnt depends on the data, the seed and the number of shards, but not on the number of machines that read
+    them. `paths` is a path, a pattern such as `"part-*.conll"`, an address that fsspec knows, or a list of these.
 
     >>> import numpy as np
     >>> shards = Shards.arrays(np.eye(5), np.array([0, 1, 0, 1, 1]), 2)
@@ -61,7 +61,7 @@ class Shards:
         return f"Shards({len(self)}: {self.shards[0]}, ...)"
 
     def blocks(self) -> LoadedShards:
-        """What the shards load, one after another: a source for a `Stream`, which can be read again."""
+        """Return what the shards load, one after another: a source for a `Stream`, which can be read again."""
         return LoadedShards(self.shards)
 
     @classmethod
@@ -73,7 +73,7 @@ class Shards:
         cuts = [k * count // n for k in range(n + 1)]
 
         def part(values: Any, a: int, b: int) -> Any:
-            # A name of a column of labels is the same for all parts.
+            # The name or number of a column of labels is the same for all parts.
             return values if values is None or isinstance(values, (str, int)) else values[a:b]
 
         return cls(
@@ -87,7 +87,7 @@ class Shards:
     def conll(cls, paths: Paths, n: int = 8, *, y: Any = None, **options: Any) -> Shards:
         """Cut files of one token per line at blank lines; `options` are those of `spom.data.read_conll`.
 
-        `y` is the name or number of the column of labels, the last one where it is left out.
+        `y` is the name or number of the column of labels, by default the last one.
         """
         return cls._text("conll", paths, n, SENTENCE, {"y": y, **options})
 
@@ -98,12 +98,12 @@ class Shards:
 
     @classmethod
     def svmlight(cls, paths: Paths, n: int = 8, *, n_features: int | None = None, zero_based: bool = False) -> Shards:
-        """Cut svmlight files at line ends; without `n_features` the first pass finds how many there are."""
+        """Cut svmlight files at line ends; without `n_features` the first pass finds the number of features."""
         return cls._text("svmlight", paths, n, LINE, {"n_features": n_features, "zero_based": zero_based})
 
     @classmethod
     def csv(cls, paths: Paths, n: int = 8, *, target: str | None = None, encoding: str = "utf-8") -> Shards:
-        """Cut CSV files with a header at line ends: no cell may contain a line end. The target is the last column."""
+        """Cut CSV files with a header at line ends; no cell may contain one. The default target is the last column."""
         return cls._text("csv", paths, n, LINE, {"target": target, "encoding": encoding}, header=True)
 
     @classmethod
@@ -115,7 +115,7 @@ class Shards:
 
     @classmethod
     def parquet(cls, paths: Paths, n: int = 8, *, target: str | None = None) -> Shards:
-        """Share out the row groups of Parquet files; the target is the last column where it is left out."""
+        """Distribute the row groups of Parquet files; the target is by default the last column."""
         try:
             import pyarrow.parquet
         except ImportError:
@@ -133,7 +133,7 @@ class Shards:
 
     @classmethod
     def dask(cls, collection: Any, y: Any = None) -> Shards:
-        """Make one shard of each partition of a Dask collection, or of each delayed `(X, y)` of a list.
+        """Make one shard per partition of a Dask collection, or per delayed `(X, y)` of a list.
 
         A Dask array needs `y`, an array with the same chunks of rows; a dataframe needs `y`, the name of its target;
         the items of a bag are pairs (sentence, labels). A lost partition is computed again from its graph.

@@ -1,4 +1,4 @@
-"""Taggers from shards: one pass looks at labels and columns, one counts features, then passes of learning."""
+"""Taggers from shards: a pass over labels and columns, a pass that counts features, then passes of learning."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores
 
 @dataclass(frozen=True)
 class SeenSentences:
-    """What the first pass says of a shard; `sample` is a sentence, one with a capital letter where there is any."""
+    """What the first pass finds in a shard; `sample` is a sentence, if possible one with a capital letter."""
 
     sentences: int
     tokens: int
@@ -54,7 +54,7 @@ class SeenSentences:
 
 @dataclass(frozen=True)
 class Totals:
-    """What all shards have together, and the templates that were chosen by it."""
+    """The totals of all shards, and the templates that were chosen for them."""
 
     sentences: int
     tokens: int
@@ -76,7 +76,7 @@ class TaggerLook:
 
 
 def sentences_of(loaded: tuple[Any, Any, Any]) -> tuple[Columns, Any]:
-    """(columns, labels) of what a shard gives."""
+    """Return (columns, labels) of what a shard loads."""
     X, y, weight = loaded
     if weight is not None:
         raise Unsupported("shards of sentences take no sample weights: leave sample_weight out")
@@ -91,7 +91,7 @@ def sentences_of(loaded: tuple[Any, Any, Any]) -> tuple[Columns, Any]:
 
 @dataclass(frozen=True)
 class SeenFeatures:
-    """What the second pass says: features, how many a token has, and how many sentences break each scheme."""
+    """What the second pass finds: features, their number of entries, and how many sentences break each scheme."""
 
     counted: Counted | None
     entries: int
@@ -100,7 +100,7 @@ class SeenFeatures:
 
 @dataclass(frozen=True)
 class CountingLesson:
-    """The second pass: features of templates and sentences that break schemes."""
+    """The second pass: it counts features of templates, and sentences that break schemes."""
 
     templates: Templates
     classes: Any
@@ -118,7 +118,7 @@ class CountingLesson:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The sentences of a shard, and a solver, whose tables are used in each round."""
+    """The sentences of a shard, and a solver, whose tables are reused in each round."""
 
     task: Task
     solvers: list[Any]
@@ -134,9 +134,9 @@ class ChainLesson:
     single: bool
 
     def prepare(self, loaded: Any) -> Prepared:
-        """The sentences as the solver takes them, under the features that they have.
+        """Return the sentences as the solver takes them, with the features that they have.
 
-        Where weights are learnt one by one, a shard needs no others; a penalty of blocks needs all of them.
+        If weights are learnt one by one, a shard needs no other features; a penalty of blocks needs all of them.
         """
         X, y = sentences_of(loaded)
         rows, blocks = self.features.transform(X), as_blocks(self.features.blocks)
@@ -146,11 +146,11 @@ class ChainLesson:
             used = np.zeros(blocks.total, dtype=bool)
             used[task.tokens.indices] = True
             task = task.only(np.flatnonzero(used))
-        # Made here, so that the cache counts its tables.
+        # The solver is made here so that the cache counts its tables.
         return Prepared(task, [self.tagger._solver(task, self.epochs, 0)] if self.single else [])
 
     def learn(self, prepared: Prepared, state: tuple[int, Any], seed: list[int]) -> Added | Change | None:
-        """One pass; what it changed."""
+        """Run one pass; return what it changed."""
         if not len(prepared.task.tokens):
             return None
         (done, arrays), task = state, prepared.task
@@ -163,7 +163,7 @@ class ChainLesson:
             np.take(arrays["table"], ids, axis=0, out=engine.sums.table, mode="clip")
             engine.sums.chain[:] = arrays["chain"]
             engine.rounds, engine.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
-        # Steps that depend on time depend on the passes of this shard.
+        # Decreasing steps count the rounds of this shard.
         solver.done, solver.rounds = done, done * sentences
         loss = solver.one_pass().loss * sentences
         if ids is None:
@@ -173,14 +173,14 @@ class ChainLesson:
 
 
 class ShardedChain(ChainLearner):
-    """Passes over all shards for the trainer; the solver holds the merged tables, and no sentences."""
+    """Passes over all shards for the trainer; the solver holds the merged tables but no sentences."""
 
     def __init__(self, make: Callable[[State | None], OnlineChain], team: Team, seed: int, totals: Totals) -> None:
         super().__init__(make, make(None).epochs)
         self.team, self.seed, self.totals = team, seed, totals
 
     def entry(self, state: State) -> dict[str, Any]:
-        """As for one machine; the speed counts the tokens of all shards."""
+        """Return the entry as for one machine; the speed counts the tokens of all shards."""
         speed = state.k * self.totals.tokens / max(self.solver.seconds, 1e-9)
         return {**super().entry(state), "per_second": speed}
 
@@ -242,7 +242,7 @@ def _check(estimator: Any) -> None:
 
 
 def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
-    """The first pass; sets labels, templates, penalty, loss and passes by the rules of `fit`."""
+    """Run the first pass; set labels, templates, penalty, loss and passes by the rules of `fit`."""
     team.teach(TaggerLook())
     seen: list[SeenSentences] = [part for part in team.look() if part is not None]
     labels = np.unique(np.concatenate([part.names for part in seen]))
@@ -260,14 +260,14 @@ def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
 
 
 def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Features, int]:
-    """The second pass: the features of all shards, and how many times they occur; sets the constraints."""
+    """Run the second pass; return the features of all shards and their number of occurrences. Set the constraints."""
     templates = make_features(totals.templates, [])
     if not isinstance(templates, Templates):
         raise Unsupported("taggers learn from shards of words or columns under templates, not of dicts or vectors")
     schemes = defaults.schemes_for(estimator.constraints, [str(label) for label in estimator.classes_.tolist()])
     team.teach(CountingLesson(templates, estimator.classes_, schemes))
     parts: list[SeenFeatures] = list(team.ask("count"))
-    # Here only the number of sentences that break a scheme is known, not which ones they are.
+    # Only the number of sentences that break a scheme is known here, not their indices.
     broken = {scheme: np.arange(sum(part.broken[scheme] for part in parts)) for scheme in schemes}
     estimator._allowed = defaults.chosen_scheme(estimator.constraints, schemes, broken, totals.sentences)
     defaults.report_broken(estimator._allowed, known=False)
@@ -280,7 +280,7 @@ def _features(estimator: Any, team: Team, totals: Totals) -> tuple[Features, int
 
 
 def _empty(features: Features) -> Task:
-    """No sentences under these features: for the solver that holds what was merged."""
+    """Return a task without sentences under these features, for the solver that holds the merged tables."""
     blocks = as_blocks(features.blocks)
     none: Ints = np.zeros(0, dtype=np.int64)
     rows = features.transform(Columns.from_lists([]))
@@ -288,7 +288,7 @@ def _empty(features: Features) -> Task:
 
 
 def _worker(estimator: Any, per_token: float) -> Any:
-    """What workers need of the tagger: a step that depends on the mean number of features is that of all tokens."""
+    """Return what workers need of the tagger; steps that depend on features per token use the overall mean."""
     worker, step = fresh(estimator), estimator.step
     single = estimator.penalty_.elastic() is not None and estimator.update in ("auto", "dual-averaging")
     if defaults.is_auto(step) and single:

@@ -1,4 +1,4 @@
-"""Phases of a fit: one task for each shard, results in the order of shards, errors that name the shard."""
+"""Phases of a fit: one task per shard, results in shard order, errors that name the shard."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from spom.scale.worker import Common, Unread, ask, forget, learn, look, run, ver
 class Team:
     """The workers of one fit and its shards.
 
-    `report` has a dict for each phase: its name, `compute` (seconds on workers, summed over shards), `transfer`
-    (seconds of packing and unpacking, on workers and here), `waited` (seconds that the driver waited for results),
-    `seconds` (of the phase), `sent` (bytes of the state and of the calls, once for all workers) and `bytes` (with the
-    results).
+    `report` has a dict per phase: `phase` (its name), `compute` (seconds on workers, summed over shards), `transfer`
+    (seconds of packing and unpacking, on workers and on the driver), `waited` (seconds that the driver waited for
+    results), `seconds` (of the phase), `sent` (bytes of the state, counted once for all workers, and of the calls) and
+    `bytes` (`sent` and the results).
     """
 
     def __init__(self, executor: Executor, shards: Sequence[Any], on_error: str, checkpoint: Any = None) -> None:
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error must be 'raise' or 'skip'; it is {on_error!r}")
         self.executor, self.shards, self.on_error, self.checkpoint = executor, list(shards), on_error, checkpoint
-        # The number of each shard among all that were given: some may be skipped.
+        # The number of each shard among all that were given, since some may be skipped.
         self.numbers = list(range(len(self.shards)))
         self.total = len(self.shards)
         self.fit, self.lesson = uuid.uuid4().hex, 0
         self.stamps: list[str | None] = []
         self.skipped: list[Unread] = []
         self.report: list[dict[str, Any]] = []
-        # The last lesson, and what was made known of it.
+        # The last lesson, and the held value that contains it.
         self.taught: Any = None
         self._common: Any = None
         # The seconds of the last task of each shard, by number.
         self._seconds: dict[int, float] = {}
-        # What was sent of shards that are in memory, by number.
+        # The held data of shards in memory, by number.
         self._apart: dict[int, Any] = {}
 
     def teach(self, lesson: Any) -> None:
-        """Make known what later phases do; what was prepared for the lesson before is dropped."""
+        """Share the lesson of the following phases; what was prepared for the previous lesson is dropped."""
         self._drop()
         self.lesson, self.taught = self.lesson + 1, lesson
         stamps = dict(zip(self.numbers, self.stamps, strict=False))
@@ -68,7 +68,7 @@ class Team:
         self.executor.everywhere(forget, self.fit)
 
     def look(self) -> list[Any]:
-        """What the lesson says of each shard, None for empty ones; keeps the stamps, drops shards that are skipped."""
+        """Return the lesson's `look` at each shard, None for empty ones; keep the stamps, and drop skipped shards."""
         found, kept, numbers = [], [], []
         results = self.each("look", look, None, lost_is_unread=True)
         for number, shard, result in zip(self.numbers, self.shards, results, strict=True):
@@ -109,7 +109,7 @@ class Team:
         held, sent = None, 0
         try:
             held = self.executor.hold(state)
-            # What took longest the last time begins first, so that the workers end at nearly the same time.
+            # The shards that took longest the last time begin first, so that workers end at nearly the same time.
             for place in sorted(range(len(chosen)), key=lambda j: -self._seconds.get(self.numbers[chosen[j]], 0.0)):
                 k = chosen[place]
                 more = arguments[place] if arguments is not None else ()
@@ -136,12 +136,12 @@ class Team:
             self.report.append({**entry, "seconds": whole, "sent": sent, "bytes": moved.bytes - before.bytes})
 
     def ask(self, phase: str, only: Sequence[int] | None = None) -> Iterator[Any]:
-        """What the lesson says of each shard (or of some), of those that are not empty."""
+        """Return the lesson's answers for each shard (or some) that is not empty."""
         places = [(k,) for k in (range(len(self.shards)) if only is None else only)]
         return (part for part in self.each(phase, ask, None, places, only=only) if part is not None)
 
     def learn(self, state: Any, seed: Sequence[int], phase: str = "learn") -> Iterator[Any]:
-        """What each shard that is not empty makes of the state; its place is added to the seed."""
+        """Return what each shard that is not empty learns, starting from the state; its index is added to the seed."""
         seeds = [([*seed, k],) for k in range(len(self.shards))]
         return (part for part in self.each(phase, learn, state, seeds) if part is not None)
 
@@ -151,7 +151,7 @@ class Team:
         return f"start workers and resume from the checkpoint {self.checkpoint} (resume=True)"
 
     def _sent(self, k: int) -> tuple[Any, Any]:
-        """A shard as it is sent, and what is sent apart: the data of a shard in memory go to other processes once."""
+        """Return (shard to send, data sent apart): the data of a shard in memory go to other processes only once."""
         shard, number = self.shards[k], self.numbers[k]
         if isinstance(self.executor, Threads) or getattr(shard, "outside", True):
             return shard, None

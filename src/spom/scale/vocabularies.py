@@ -1,7 +1,7 @@
-"""Features of templates that were counted shard by shard: the same features, in the same order, as of all sentences.
+"""Features of templates counted shard by shard: the same features, in the same order, as for all sentences at once.
 
-A feature is a conjunction of values. Each shard gives the values of its features as codes of its own strings, in the
-order in which the features came; here the strings and then the features are put together, in the order of shards.
+A feature is a conjunction of values. Each shard returns the values of its features as codes of its own strings, in
+order of first occurrence. Here the strings and then the features are merged, in shard order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Counted:
 
 
 def counted(templates: Templates, columns: Any) -> Counted:
-    """The features of one shard."""
+    """Return the features of one shard."""
     single = templates.fresh()
     single.min_count = 1
     rows = single.fit(columns)
@@ -43,7 +43,7 @@ def counted(templates: Templates, columns: Any) -> Counted:
 
 
 def merged_templates(templates: Templates, parts: Sequence[Counted]) -> Templates:
-    """Templates that know the features of all shards."""
+    """Return templates that know the features of all shards."""
     if templates.table is not None:
         return templates
     coder, maps = _merged_coder(templates._coder(), parts)
@@ -68,7 +68,7 @@ def merged_templates(templates: Templates, parts: Sequence[Counted]) -> Template
 
 
 def _merged_coder(coder: Coder, parts: Sequence[Counted]) -> tuple[Coder, list[dict[Any, Ints]]]:
-    """A coder of all strings, and for each part the new code of each of its codes, by stream."""
+    """Return a coder of all strings, and for each part the new code of each of its codes, by stream."""
     coder.words = {stream.column: Vocabulary() for stream in coder.streams}
     for column, words in coder.words.items():
         for part in parts:
@@ -88,7 +88,7 @@ def _merged_coder(coder: Coder, parts: Sequence[Counted]) -> tuple[Coder, list[d
 
 
 def _staged(codes: Ints, radix: list[int]) -> tuple[tuple[Stage, ...], Ints]:
-    """The stages of a block whose features have these codes, and the number of each feature."""
+    """Return the stages of a block whose features have these codes, and the number of each feature."""
     ids, first, room, stages = np.zeros(codes.shape[0], dtype=np.int64), 0, 1, []
     keys = ids
     for a, size in enumerate(radix):
@@ -103,7 +103,7 @@ def _staged(codes: Ints, radix: list[int]) -> tuple[tuple[Stage, ...], Ints]:
 
 
 def _numbered(keys: Ints) -> tuple[Ints, Ints]:
-    """(the number of each key, the distinct keys in the order in which they first came)."""
+    """Return (the number of each key, the distinct keys in order of first occurrence)."""
     known, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(order.size, dtype=np.int64)

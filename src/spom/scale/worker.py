@@ -1,4 +1,4 @@
-"""What runs on a worker: a shard is loaded (or taken from the cache), a function is called, its time is taken."""
+"""The code that runs on a worker: load a shard (or take it from the cache), call a function, and time it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from spom.scale.blas import OneThread
 
 @dataclass(frozen=True)
 class Common:
-    """What all tasks of a phase share: the fit, the driver's version, what is to be done, and hashes of the shards.
+    """What all tasks of a phase share: the fit, the driver's version, the lesson, and hashes of the shards.
 
-    `fit` is the name of the fit and the number of the lesson. `stamps` are None before the first pass, and for shards
-    whose contents were not asked for. `siblings` are the processes of this executor on one machine.
+    `fit` is the name of the fit and the number of the lesson. `stamps` is empty before the first pass, and None for
+    shards that were not hashed. `siblings` is the number of processes of this executor on one machine.
     """
 
     fit: tuple[str, int]
@@ -48,7 +48,7 @@ class Unread:
 
 
 def version() -> tuple[str, str]:
-    """What must be equal for equal bits: the version of spom, and the instructions that kernels are compiled for."""
+    """Return what equal bits depend on: the version of spom, and the instructions that kernels are compiled for."""
     from spom import __version__
     from spom.estimators.training.fingerprint import target
 
@@ -56,7 +56,7 @@ def version() -> tuple[str, str]:
 
 
 def room(siblings: int) -> int:
-    """The bytes that the cache of this process may take: half the limit of a Dask worker, or of its share of memory."""
+    """Return the bytes for the cache of this process: half the limit of a Dask worker, or half its share of memory."""
     try:
         if "distributed" in sys.modules:
             from distributed import get_worker
@@ -73,7 +73,7 @@ def room(siblings: int) -> int:
 
 
 def weighed(value: Any, seen: set[int] | None = None, depth: int = 8) -> int:
-    """About how many bytes a value takes: its arrays and texts; of long lists the first items stand for all.
+    """Estimate the bytes of a value: its arrays and texts; long lists are extrapolated from their first 100 items.
 
     >>> import numpy as np
     >>> weighed({"a": np.zeros(10), "b": [b"abc"] * 5})
@@ -95,14 +95,14 @@ def weighed(value: Any, seen: set[int] | None = None, depth: int = 8) -> int:
 
 
 class Cache:
-    """Shards that were read or prepared, by (fit, ...); where they take more than `limit` bytes the oldest go first."""
+    """Shards that were read or prepared, by (fit, ...); above `limit` bytes the least recently used go first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Hashable, ...], tuple[Any, int]] = OrderedDict()
 
     def get(self, key: tuple[Hashable, ...], make: Callable[[], Any], limit: int) -> Any:
-        """The value of a key, made on first use."""
+        """Return the value of a key, made on first use."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -117,7 +117,7 @@ class Cache:
         return value
 
     def forget(self, fit: Hashable) -> None:
-        """Drop what belongs to a fit, or to a lesson, that is over."""
+        """Drop the entries of a fit, or of a lesson, that is over."""
         with self._lock:
             for key in [key for key in self._kept if fit in (key[0], key[0][0])]:  # type: ignore[index]
                 del self._kept[key]
@@ -127,7 +127,7 @@ CACHE = Cache()
 
 
 def forget(fit: Hashable) -> None:
-    """Drop from the cache of this process what belongs to a fit."""
+    """Drop the entries of a fit, or of a lesson, from the cache of this process."""
     CACHE.forget(fit)
 
 
@@ -146,7 +146,7 @@ def run(common: Common, state: Any, function: Callable[..., Any], shard: Any, *a
 
 
 def load(common: Common, shard: Any, index: int) -> Any:
-    """What a shard gives; whatever goes wrong is a `DataError` that names it."""
+    """Load a shard; any failure is a `DataError` that names it."""
     try:
         loaded = shard.load()
         known = common.stamps.get(index)
@@ -162,14 +162,14 @@ def load(common: Common, shard: Any, index: int) -> Any:
 
 
 def read(common: Common, shard: Any, index: int) -> Any:
-    """The same from the cache where it is there; data in memory are in the shard itself."""
+    """Load a shard through the cache; data in memory are in the shard itself."""
     if not shard.outside:
         return load(common, shard, index)
     return CACHE.get(((common.fit[0], 0), index), lambda: load(common, shard, index), room(common.siblings))
 
 
 def look(common: Common, state: Any, shard: Any, index: int) -> Any:
-    """(stamp, what the lesson says of the shard, None where it is empty); one that cannot be read is reported."""
+    """Return (stamp, the lesson's `look` at the shard, None if it is empty); return `Unread` if it cannot be read."""
     try:
         loaded = read(common, shard, index)
         stamp = shard.stamp(loaded) if shard.outside or common.stamped else None
@@ -179,13 +179,13 @@ def look(common: Common, state: Any, shard: Any, index: int) -> Any:
 
 
 def ask(common: Common, state: Any, shard: Any, index: int, place: int) -> Any:
-    """What the lesson says of the examples of a shard, which is at this place among all; None where it is empty."""
+    """Return the lesson's answer for the examples of a shard, which has this index among all; None if it is empty."""
     loaded = read(common, shard, index)
     return None if loaded[0] is None else common.lesson.ask(loaded, place)
 
 
 def learn(common: Common, state: Any, shard: Any, index: int, seed: list[int]) -> Any:
-    """What the lesson makes of the state with the prepared examples of a shard; None where it is empty."""
+    """Return the result of learning from the state on the prepared examples of a shard; None if it is empty."""
 
     def prepared() -> Any:
         loaded = read(common, shard, index)

@@ -1,4 +1,4 @@
-"""Small problems on which the registry shows solvers at work."""
+"""Small problems for the registry's examples of solvers."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def two_grams() -> tuple[Any, Any, Any]:
 
 
 def two_sentences() -> tuple[Any, Any, int]:
-    """Return (rows, labels, how many labels) of two sentences with one feature per token."""
+    """Return (rows, labels, number of labels) of two sentences with one feature per token."""
     rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4, 5], indices=[0, 1, 0, 1, 0], values=[], offsets=[0, 2, 5])
     return rows, [0, 1, 0, 1, 1], 2
 
 
 def two_trees() -> tuple[Any, Any, Any]:
-    """Return (templates, codes, gold heads) of two small trees."""
+    """Return (templates, codes, gold heads) for two small trees."""
     from spom.data.treebank import Treebank
     from spom.features.arcs import ArcTemplates, with_roots
 

@@ -1,6 +1,6 @@
 """Combinators over any iterator of states: stopping, history, progress, time, averages, checkpoints.
 
-A solver yields states and knows nothing of all this; each combinator takes an iterable of states and
+Solvers do not depend on these. Each combinator takes an iterable of states and
 yields states, so they nest in any order:
 
 >>> import numpy as np
@@ -56,7 +56,7 @@ def every(states: States, n: int) -> Iterator[State]:
 
 
 def last(states: States) -> State:
-    """Return the last state; an error where there is none."""
+    """Return the last state; raise an error if there is none."""
     found: State | None = None
     for found in states:  # noqa: B007  # running to the end is the point
         pass
@@ -77,7 +77,7 @@ def halt(states: States, rule: Rule) -> Iterator[State]:
 
 
 def rounds(n: int) -> Rule:
-    """Stop when `n` rounds are done, those before a resume included."""
+    """Stop when `n` rounds are done, including those before a resume."""
     return lambda state: state.k >= n
 
 
@@ -130,7 +130,7 @@ def diverged(state: State) -> bool:
 
 
 def any_of(*rules: Rule) -> Rule:
-    """Stop when one of the rules says so; each rule sees every state."""
+    """Stop when one of the rules is met; each rule sees every state."""
     return lambda state: sum(bool(rule(state)) for rule in rules) > 0
 
 
@@ -146,7 +146,7 @@ def tee(states: States, function: Callable[[State], Any]) -> Iterator[State]:
 
 @dataclass
 class History:
-    """What happened, as columns: one entry a state; NaN where a solver did not compute a number.
+    """The history of a run as columns, with one entry per state; NaN if a solver did not compute a number.
 
     `theta` is filled only with `History(keep_theta=True)`.
     """
@@ -195,9 +195,9 @@ def progress(
     delay: float = 2.0,
     refresh: float = 0.2,
 ) -> Iterator[State]:
-    """Yield the same states; keep a line up to date on standard error, or below the cell of a notebook.
+    """Yield the same states; keep a progress line up to date on standard error, or below the cell of a notebook.
 
-    Nothing is shown where there is neither a terminal nor a notebook, nor before `delay` seconds have passed. `total`
+    Nothing is shown without a terminal or notebook, nor before `delay` seconds have passed. `total`
     is the number of states to come, if known.
     """
     notebook, out = stream is None and in_notebook(), sys.stderr if stream is None else stream
@@ -242,7 +242,7 @@ def _line(state: State, count: int, total: int | None, label: str, elapsed: floa
 def average(
     states: States, weight: Callable[[int], float] | None = None, start: State | None = None
 ) -> Iterator[State]:
-    """Yield states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), all weights one by default.
+    """Yield states with theta = (sum of weight(k) theta_k) / (sum of weight(k)), with all weights 1 by default.
 
     The iterate itself is kept, see `iterate_of`. `start` is the averaged state to resume from.
     """
@@ -264,7 +264,7 @@ def average(
 
 
 def iterate_of(state: State) -> State:
-    """Return the solver's own state below an average: the one a solver can start from."""
+    """Return the solver's own state behind an average, from which a solver can start."""
     if "average.iterate" not in state.internal:
         return state
     internal = {name: a for name, a in state.internal.items() if not name.startswith("average.")}
@@ -275,7 +275,7 @@ def iterate_of(state: State) -> State:
 
 
 def checkpoint(states: States, path: str | Path, every: int | float | str = "60s") -> Iterator[State]:
-    """Yield the same states; save one now and then, and always the last one.
+    """Yield the same states; save some of them, and always the last one.
 
     `every` is a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`. The file is written under a
     temporary name and moved, so a crash leaves the previous file. To resume: `solver(..., start=saved(path))`.
@@ -298,7 +298,7 @@ def checkpoint(states: States, path: str | Path, every: int | float | str = "60s
 
 
 def period(every: int | float | str) -> tuple[float, bool]:
-    """Return (how much, whether that is seconds): a number of states, or a time such as `"60s"`, `"5m"`, `"2h"`."""
+    """Return (amount, whether it is in seconds) of a number of states, or of a time such as `"60s"`, `"5m"`, `"2h"`."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     try:
         if isinstance(every, str) and every[-1:] in units:
@@ -313,12 +313,12 @@ def period(every: int | float | str) -> tuple[float, bool]:
 
 
 def saved(path: str | Path) -> State | None:
-    """Return the state at `path`, or None where there is no file yet: `solver(..., start=saved(path))` resumes."""
+    """Return the state at `path`, or None if there is no file yet: `solver(..., start=saved(path))` resumes."""
     return State.load(path) if Path(path).exists() else None
 
 
 def in_notebook() -> bool:
-    """Return whether code runs in a notebook: IPython is there, with a kernel that shows HTML."""
+    """Return whether code runs in a notebook: IPython is loaded, with a kernel that shows HTML."""
     module = sys.modules.get("IPython")
     if module is None:
         return False
@@ -354,7 +354,7 @@ class Line:
         self._handle: Any = None
 
     def show(self, text: str, done: float | None = None) -> None:
-        """Show this text; `done` is the share of the bar, None where it is unknown."""
+        """Show this text; `done` is the filled share of the bar, None if it is unknown."""
         from IPython.display import HTML, display  # type: ignore[import-not-found]  # there in a notebook
 
         share = "" if done is None else f" max='1' value='{done:.3f}'"

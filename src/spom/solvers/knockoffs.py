@@ -1,9 +1,9 @@
-r"""Blocks with a stated error: a threshold that bounds the share of kept blocks that are noise.
+r"""Selection of blocks with a bounded error: a threshold that bounds the share of noise among the kept blocks.
 
-A block and its knockoffs, which tell nothing about the targets, are measured alike. W_m is the lead of the block over
-the best of its c knockoffs; where the best knockoff leads, it is minus the lead over what comes next. A block that
-tells nothing either is the best of the c + 1 once in c + 1 times, whatever the size of W_m, so that blocks below their
-knockoffs count those that are above by chance. Those with W_m at least T are kept,
+A block and its knockoffs, which carry no information about the targets, are measured in the same way. If the block is
+the best of the c + 1, W_m is its lead over the best of its c knockoffs. Otherwise W_m is minus the lead of the best
+knockoff over the next best. A block without information is the best of the c + 1 with probability 1 / (c + 1), whatever
+the size of W_m. So the blocks below their knockoffs count those that are above by chance. Those with W_m >= T are kept,
 
     T = min { t > 0 : (1 + #{W_m <= -t}) / c / max(1, #{W_m >= t}) <= rate }.
 
@@ -22,7 +22,7 @@ from spom.core.arrays import Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """What is promised: `differences` are W_m, `threshold` is T, `estimate` the ratio at T, `copies` is c."""
+    """The guarantee: `differences` are W_m, `threshold` is T, `estimate` is the ratio at T, `copies` is c."""
 
     rate: float = np.nan
     threshold: float = np.inf
@@ -36,12 +36,12 @@ class Stated:
         return np.flatnonzero(self.differences >= self.threshold)
 
     def promise(self, what: str) -> str:
-        """The promise in words, about blocks that are called `what`."""
+        """Return the guarantee in words, about blocks that are called `what`."""
         noise = self.estimate * self.found.size
         return f"false discovery rate at most {self.rate:g}; about {noise:.1f} of the kept {what} may be noise"
 
     def check_some(self, what: str) -> None:
-        """Raise where nothing stands out, and say whether anything could have."""
+        """Raise an error if nothing stands out, and say whether anything could have."""
         if self.found.size:
             return
         count, least = self.differences.size, int(np.ceil(round(1.0 / (self.rate * self.copies), 9)))
@@ -52,7 +52,7 @@ class Stated:
 
 
 def stated(differences: Floats, rate: float, copies: int = 1) -> Stated:
-    """The promise for these W_m."""
+    """Return the guarantee for these W_m."""
     if not 0.0 < rate < 1.0:
         raise ValueError(f"false_discovery_rate must be between 0 and 1; it is {rate!r}")
     T, estimate = threshold(differences, rate, copies)
@@ -60,7 +60,7 @@ def stated(differences: Floats, rate: float, copies: int = 1) -> Stated:
 
 
 def threshold(differences: Floats, rate: float, copies: int = 1) -> tuple[float, float]:
-    """(T, the estimated rate there); T is inf where no threshold reaches the rate.
+    """Return (T, the estimated rate at T); T is inf if no threshold reaches the rate.
 
     >>> threshold(np.array([3.0, 2.0, 1.0, -0.5]), 0.5)
     (1.0, 0.3333333333333333)
@@ -78,7 +78,7 @@ def threshold(differences: Floats, rate: float, copies: int = 1) -> tuple[float,
 
 
 def leads(own: Floats, knockoffs: Floats) -> Floats:
-    """W of blocks with the size `own`, and `knockoffs` with a row for each block.
+    """Return W of blocks with the sizes `own`, where `knockoffs` has a row per block.
 
     >>> leads(np.array([3.0, 1.0]), np.array([[1.0, 2.0], [0.5, 4.0]]))
     array([ 1., -3.])

@@ -15,12 +15,12 @@ from spom.core.arrays import Floats, check_positive
 from spom.core.registry import Parameters
 from spom.errors import Unsupported
 
-# How a loop turns the numbers of a rule into a step; see `lazy_vector` and `full_update`.
+# The ways in which a loop turns the numbers of a rule into a step; see `lazy_vector` and `full_update`.
 PLAIN, DIAGONAL, FREE = 0, 1, 2
 
 
 class Step(Parameters):
-    """A rule: `sizes` gives eta for rounds; `mode` says what a loop divides it by, and `delta` what that starts from.
+    """A rule: `sizes` gives eta for rounds; `mode` says what a loop divides it by, and `delta` where that starts.
 
     The first step of a parameter-free run moves a feature's part of the score by `delta`.
     """
@@ -30,7 +30,7 @@ class Step(Parameters):
 
     def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
         """eta_t for t = first, ..., first + count - 1; rounds count from 1."""
-        raise NotImplementedError  # every rule has its own
+        raise NotImplementedError  # implemented by each rule
 
     def _times(self, first: int, count: int) -> Floats:
         return np.arange(first, first + count, dtype=np.float64)
@@ -56,7 +56,7 @@ class Constant(Step):
 
 
 class LinearDecay(Constant):
-    """eta_t = eta0 (1 - (t - 1) / T), T the rounds of `epochs` passes; afterwards the last step stays.
+    """eta_t = eta0 (1 - (t - 1) / T), T the rounds of `epochs` passes; afterwards the last step is kept.
 
     >>> LinearDecay(1.0, epochs=2).sizes(1, 5, 2)
     array([1.  , 0.75, 0.5 , 0.25, 0.25])
@@ -140,8 +140,8 @@ class Schedule(Step):
 class AdaGrad(Constant):
     """eta_{t,j} = eta0 / (delta + sqrt(sum of squared gradients of coordinate j)): Duchi, Hazan and Singer 2011.
 
-    The proximal step is exact in the same diagonal metric. Where a penalty ties coordinates together, those of
-    one row share their sum, or, for one that ties all, there is a single sum.
+    The proximal step is exact in the same diagonal metric. If a penalty couples coordinates, those of one row share
+    their sum; if it couples all, there is a single sum.
     """
 
     mode = DIAGONAL
@@ -162,17 +162,17 @@ class Theory(Step):
     """
 
     def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
-        """Raise an error: the step depends on the data, and the solver replaces this rule by an `InverseSqrt`."""
+        """Raise an error: the step depends on the data, so the solver replaces this rule by an `InverseSqrt`."""
         raise Unsupported("the theory's step depends on the data; a solver resolves it")
 
 
 class Auto(Step):
-    """No number at all: see `OnlineProximal` for which rule this stands for."""
+    """A rule that needs no number: see `OnlineProximal` for its meaning."""
 
     mode = FREE
 
     def sizes(self, first: int, count: int, rounds_per_epoch: int) -> Floats:
-        """One: the loops find the size themselves."""
+        """Return ones: the loops determine the size themselves."""
         return np.ones(count)
 
 

@@ -1,4 +1,4 @@
-"""What the papers promise, in numbers: regret bounds, rates, step sizes, radii and Lipschitz constants."""
+"""The theory of the papers in numbers: regret bounds, rates, step sizes, radii and Lipschitz constants."""
 
 from __future__ import annotations
 

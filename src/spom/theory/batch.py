@@ -1,4 +1,4 @@
-"""How fast the batch methods are promised to be: FOBOS on a whole data set, and general proximal gradients."""
+"""Convergence rates of the batch methods: FOBOS on a whole data set, and general proximal gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spom.core.arrays import Floats, check_positive
 
 
 def fobos_steps(eta: ArrayLike, batch: bool = True) -> tuple[Floats, Floats]:
-    """(eta_t of the gradient steps, eta_{t+1/2} of the proximal steps) for T steps, given eta_1, ..., eta_{T+1}.
+    """Return (eta_t of gradient steps, eta_{t+1/2} of proximal steps) for T steps, given eta_1, ..., eta_{T+1}.
 
     On a whole data set FOBOS takes eta_{t+1/2} = eta_{t+1} (Theorem 1), online eta_{t+1/2} = eta_t (Theorem 3).
 
@@ -42,7 +42,7 @@ def fobos_best(eta: ArrayLike, G: float, D: float) -> float:
 
 
 def fobos_fixed_step(T: ArrayLike, G: float, D: float, A: float = 0.0, best: float = 0.0) -> Floats:
-    """Corollary 2 of FOBOS: the mean of F(w_t) after T rounds with the step D / (sqrt(7 T) G).
+    """Return the bound of Corollary 2 of FOBOS: the mean of F(w_t) after T rounds with the step D / (sqrt(7 T) G).
 
     It is at most 3 D G / (sqrt(T) s) + F(w*) / s, s = 1 - 4 A D / (G sqrt(7 T)); `best` is F(w*), and subgradients
     satisfy norm(g)^2 <= A f + G^2.
@@ -61,7 +61,7 @@ def gpm_gap(k: ArrayLike, start: float, L: float, radius: float, mu: float = 0.0
     """Theorem 1 of GPM: F(x_k) - F* <= 2 max(L radius^2, F(x_0) - F*) / k, or (1 - mu/L)^k (F(x_0) - F*).
 
     `radius` bounds the distance of the level set of x_0 from the solutions in the norm in which L is the Lipschitz
-    constant of the gradient and f is mu-strongly convex; `start` is F(x_0) - F*. Where mu > 0 the smaller bound counts.
+    constant of the gradient and f is mu-strongly convex; `start` is F(x_0) - F*. If mu > 0, the smaller bound is taken.
 
     >>> gpm_gap([1, 4], start=1.0, L=2.0, radius=1.0)
     array([4., 1.])
@@ -90,7 +90,7 @@ def accelerated_gpm_gap(k: ArrayLike, start: float, L: float, distance: float, b
 
 
 def accelerated_gpm_rate(L: float, mu: float, beta0: float, tau: float = 1.0) -> float:
-    """rho of Theorem 2 of GPM for a mu-strongly convex penalty: the gap falls by the factor 1 - rho per round.
+    """Return rho of Theorem 2 of GPM, for a mu-strongly convex penalty: each round multiplies the gap by 1 - rho.
 
     rho = tau mu / (2 L) (sqrt(1 + 4 L / (beta0 + mu)) - 1), for beta0 >= tau mu.
 

@@ -21,7 +21,7 @@ def spom_regret(
     diameter: float | None = None,
     sigma: float | None = None,
 ) -> Floats:
-    """Prop. 3 of SPOM; the arguments select one of its three parts:
+    """Return the regret bound of Prop. 3 of SPOM; the arguments select one of its three parts:
 
     1. `eta`, `norm` (of theta*): eta T G^2/2 + norm^2 / (2 eta), for the constant step eta;
     2. `eta0`, `diameter` F of Theta: (F^2 / (2 eta0) + G^2 eta0) sqrt(T), for eta0 / sqrt(t);
@@ -134,13 +134,13 @@ class MirrorDescent:
 
 
 def tau(x: float) -> float:
-    """Return the paper's tau: 4 / (1 - x) for x < 1 and 4 at 1 (and beyond, where it is not used)."""
-    # x comes out of thirds: what is 1 up to rounding is 1.
+    """Return the paper's tau: 4 / (1 - x) for x < 1, and 4 for x >= 1 (not used for x > 1)."""
+    # x is computed from thirds: treat 1 up to rounding as 1.
     return 4.0 / (1.0 - x) if x < 1.0 and not math.isclose(x, 1.0) else 4.0
 
 
 def mirror_descent_excess(T: ArrayLike, constants: MirrorDescent) -> Floats:
-    """Theorem 2 of online composite mirror descent: the expected excess regularised risk of the last iterate.
+    """Return the bound of Theorem 2 of mirror descent: the expected excess regularised risk of the last iterate.
 
     >>> bound = mirror_descent_excess([10, 1000], MirrorDescent(eta1=0.1, divergence=1.0, risk=0.3, radius=1.0))
     >>> bool(bound[1] < bound[0])

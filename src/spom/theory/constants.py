@@ -1,4 +1,4 @@
-"""Constants of a problem: the radius that holds the optimum, Lipschitz constants, the largest step of the theory."""
+"""Constants of a problem: the radius of a ball with the optimum, Lipschitz constants, the theory's largest step."""
 
 from __future__ import annotations
 

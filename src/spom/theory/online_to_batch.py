@@ -1,4 +1,4 @@
-"""From regret to risk: how many rounds a given accuracy takes (Prop. 4 of SPOM), and the last iterate's promises."""
+"""From regret to risk: the rounds that a given accuracy takes (Prop. 4 of SPOM), and bounds for the last iterate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from spom.theory.bounds import MirrorDescent
 
 
 def averaged_excess(T: ArrayLike, F: float, G: float, delta: float) -> Floats:
-    """Prop. 4 of SPOM, with its constants: with probability 1 - delta the averaged model's excess risk is at most
+    """Return the bound of Prop. 4 of SPOM, with its constants, on the averaged model's excess risk.
+
+    With probability 1 - delta the excess risk is at most
 
         F G sqrt(2 / T) (1 + sqrt(log(1 / delta))),
 
     for the step eta0 / sqrt(t) with eta0 = F / (sqrt(2) G), Theta of diameter F, and examples drawn independently.
     The first part is the regret bound F G sqrt(2 T) over T. The second is Azuma's inequality for the differences
-    L_t(theta_t) - L_t(theta*), each within F G of zero. Jensen's inequality takes the mean inside.
+    L_t(theta_t) - L_t(theta*), each within F G of zero. Jensen's inequality moves the mean inside.
 
     >>> averaged_excess([200], 1.0, 1.0, math.exp(-1.0))
     array([0.2])
@@ -28,7 +30,7 @@ def averaged_excess(T: ArrayLike, F: float, G: float, delta: float) -> Floats:
 
 
 def averaged_rounds(epsilon: float, F: float, G: float, delta: float) -> int:
-    """The rounds after which `averaged_excess` is at most epsilon: 2 (F G / epsilon)^2 (1 + sqrt(log(1/delta)))^2.
+    """Return the rounds for `averaged_excess` <= epsilon: 2 (F G / epsilon)^2 (1 + sqrt(log(1/delta)))^2.
 
     >>> averaged_rounds(0.2, 1.0, 1.0, math.exp(-1.0))
     200
@@ -54,7 +56,7 @@ def strongly_convex_excess(T: ArrayLike, G: float, sigma: float, delta: float) -
 
 
 def absorbed(G: float, sigma: float, radius: float) -> tuple[float, float]:
-    """(G, sigma) of the loss L + sigma/2 norm^2 on a ball of this radius: (G + sigma radius, sigma).
+    """Return (G, sigma) of the loss L + sigma/2 norm^2 on a ball of this radius: (G + sigma radius, sigma).
 
     Section 3.3 of SPOM: a strongly convex penalty lends its curvature to the loss.
 
@@ -66,9 +68,10 @@ def absorbed(G: float, sigma: float, radius: float) -> tuple[float, float]:
 
 
 def l1_excess(T: ArrayLike, constants: MirrorDescent, strength: float, norm1: float) -> Floats:
-    """Theorem 1 of mirror descent: the excess risk, without penalty, of the last iterate under strength norm1(w).
+    """Return the bound of Theorem 1 of mirror descent on the last iterate's excess risk, without the penalty.
 
-    The bound of Theorem 2 on the regularised excess, plus strength times norm1(w*): the price of the penalty.
+    The penalty of the run is strength norm1(w). The bound is that of Theorem 2 on the regularised excess plus strength
+    times norm1(w*), the cost of the penalty.
 
     >>> constants = MirrorDescent(eta1=0.1, divergence=1.0, risk=0.3, radius=1.0)
     >>> bool(np.isclose(l1_excess([9], constants, 0.5, 2.0) - constants.excess([9]), 1.0)[0])
@@ -78,7 +81,9 @@ def l1_excess(T: ArrayLike, constants: MirrorDescent, strength: float, norm1: fl
 
 
 def gradient_excess(T: ArrayLike, constants: MirrorDescent) -> Floats:
-    """Corollary 3 of mirror descent: E dual_norm(gradient of the regularised risk) at the last iterate, at most
+    """Return the bound of Corollary 3 of mirror descent on the expected gradient at the last iterate.
+
+    E dual_norm(gradient of the regularised risk) is at most
 
         2 max(L^(1/(p+1)) e^(p/(p+1)), L^(1/(q+1)) e^(q/(q+1))),   L = L_p + L_q R^(q+1),
 

@@ -1,4 +1,4 @@
-"""Lemma 2 of SPOM: when one proximal step per term of a sum is sound."""
+"""Lemma 2 of SPOM: conditions under which one proximal step per term of a sum is valid."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Splitting:
     """Which conditions of Lemma 2 hold for a sum of penalties in a given order.
 
     `convex` is (i). `shrinks` is (ii): no later prox increases an earlier term. `projects` is (iii): the projection
-    does not increase the sum. `exact` says that the steps in this order are even the prox of the sum. Conditions (ii)
-    and (iii) are tested at random points and steps: `broken` has what failed, and an empty one is evidence, no proof.
+    does not increase the sum. `exact` says that the steps in this order are the prox of the sum. Conditions (ii) and
+    (iii) are tested at random points and steps: `broken` lists the failures. An empty one is evidence, not a proof.
     """
 
     convex: bool
@@ -27,7 +27,7 @@ class Splitting:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the lemma."""
+        """Whether no condition of the lemma was found to be violated."""
         return self.convex and self.shrinks and self.projects
 
 
@@ -58,7 +58,7 @@ def lemma2(penalty: Any, size: int, projection: Any = None, points: int = 200, s
 
 
 def _later_proxes(terms: list[Any], w: Floats, step: float) -> set[str]:
-    """Return the pairs of terms of which the later one's prox increases the earlier one."""
+    """Return descriptions of the pairs of terms where the later term's prox increases the earlier term."""
     found = set()
     for j, term in enumerate(terms):
         moved = term.prox(w, step)

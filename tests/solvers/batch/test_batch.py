@@ -106,7 +106,7 @@ def test_elastic_net_is_that_of_scikit_learn():
 
 
 def conic(penalty_of, loss_of, shape, intercept=True):
-    """The optimal value by a conic solver, of F(w, b)."""
+    """Return the optimal value of F(w, b) by a conic solver."""
     w = cvxpy.Variable(shape)
     b = cvxpy.Variable(shape[1:] or 1) if intercept else 0.0
     problem = cvxpy.Problem(cvxpy.Minimize(loss_of(w, b) + penalty_of(w)))

@@ -93,7 +93,7 @@ def test_passes_over_a_gram_matrix(seed: int) -> None:
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_passes_over_columns(kind: str, seed: int) -> None:
-    """Some blocks, in some order, of columns that are somewhere else in the matrix."""
+    """Visit some blocks, in some order, whose columns are at other places of the matrix."""
     X, _, g = quadratic(seed)
     X = np.where(np.abs(X) < 0.4, 0.0, X)
     random = np.random.default_rng(seed + 10)
@@ -130,7 +130,7 @@ def test_passes_over_columns(kind: str, seed: int) -> None:
 
 
 def test_constants_of_columns() -> None:
-    """For one column its own square; else the trace, or the row sum times the column sum, whichever is less."""
+    """Check constants: for one column its own square; else the smaller of the trace and row sum times column sum."""
     X = np.zeros((5, 7))
     X[:, 0] = [1.0, -2.0, 0.0, 0.0, 3.0]  # one column: 1 * 1 + 2 * 4 + 5 * 9
     X[0, 1], X[1, 2], X[2, 3] = 2.0, -3.0, 1.0  # disjoint: the largest of 1 * 2 * 2, 2 * 3 * 3, 3, as a bound
@@ -148,7 +148,7 @@ def test_constants_of_columns() -> None:
 
 
 def test_curvature_of_norms() -> None:
-    """The Hessian and the gradient of sum_b weight_b norm2(w_b), by differences."""
+    """Compare the Hessian and the gradient of sum_b weight_b norm2(w_b) with finite differences."""
     at = np.array([0.7, -1.0, 2.0, 0.5, -0.3, 0.0])
     block = np.array([0, 1, 1, 1, 3, 4])
     weights = np.array([0.5, 2.0, 9.0, 0.0, 1.5])
@@ -172,7 +172,7 @@ def test_curvature_of_norms() -> None:
 
 @pytest.mark.parametrize("L", [1.0, 0.4])
 def test_passes_over_rows_of_a_matrix(L: float) -> None:
-    """Blocks are rows; only some are visited, a row without a diagonal stays, and the gradient of all rows is kept."""
+    """Visit only some rows as blocks: one without a diagonal does not move, and the gradient of all rows is kept."""
     random = np.random.default_rng(3)
     X = random.standard_normal((12, 4))
     X[:, 2] = 0.0

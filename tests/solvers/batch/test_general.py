@@ -33,7 +33,7 @@ def objective(smooth: LinearSmooth, penalty: Any, x: Any) -> float:
 
 
 def optimum(smooth: LinearSmooth, penalty: Any) -> tuple[Any, float]:
-    """By FISTA with restarts in plain numpy, to rounding: these problems are well conditioned."""
+    """Return the optimum by FISTA with restarts in plain numpy, to rounding: the problems are well conditioned."""
     L = np.linalg.eigvalsh(smooth.X.T @ smooth.X / smooth.X.shape[0])[-1]
     x = w = np.zeros(smooth.X.shape[1])
     t, best = 1.0, np.inf

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import sys
 from typing import Any
 
 import numpy as np
@@ -103,7 +101,3 @@ def test_a_run_that_starts_at_the_optimum_has_a_certificate() -> None:
     first, second = next(states), next(states)
     assert float(first.internal["gap"]) == pytest.approx(0.0, abs=1e-15)
     assert second.k == 2
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(sys.modules[InNorm.__module__]).failed == 0

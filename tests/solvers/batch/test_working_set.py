@@ -76,7 +76,7 @@ def test_l1_logistic_is_that_of_scikit_learn(strength, kind):
 
 
 def violation_by_hand(f, penalty, theta, groups, weights, l1):
-    """The optimality conditions of the sparse group lasso, written out."""
+    """Return the largest violation of the optimality conditions of the sparse group lasso, written out."""
     g, worst = f.gradient(theta), 0.0
     for members, weight in zip(groups, weights, strict=True):
         w, s = theta[members], g[members]
@@ -270,7 +270,7 @@ def test_the_best_point_on_a_ray_is_that_of_a_search():
 
 
 def test_a_direction_that_changes_no_score_is_followed_to_the_best_crossing():
-    """Of equal columns the weights only have to be large enough in sum; rounding may make the curvature negative."""
+    """Follow equal columns, whose weights only need a large enough sum; rounding may make the curvature negative."""
     at, step, l1 = np.array([0.5, 2.0, 1.0]), np.array([-1.0, -1.0, 2.0]), np.array([1.0, 1.0, 0.5])
     for curvature in (0.0, -1e-12):
         # The l1 norm falls by 1 per unit until the first entry is zero, and grows by 1 per unit after that.

@@ -52,7 +52,7 @@ class Judge:
 def proximal_point(
     A: Any, y: Array, weight: Array, loss: str, l1: float, l2: float, intercept: bool, epochs: int
 ) -> tuple[Trajectory, Judge]:
-    """One score per example."""
+    """Run proximal points for one score per example."""
     out, (n, d) = Trajectory(), A.shape
     B = np.column_stack([A.toarray(), np.ones(n)])[:, : d + intercept]
     weight = weight / weight.mean()

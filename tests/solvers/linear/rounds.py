@@ -94,7 +94,7 @@ Prox = Callable[[Array, float], Array]
 def forward_backward(
     A: Any, y: Array, weight: Array, loss: str, options: dict[str, Any], l1: float, l2: float
 ) -> Trajectory:
-    """Steps of each coordinate's own size, with l1 and squared l2; the last coordinate is the intercept.
+    """Take steps of each coordinate's own size, with l1 and squared l2; the last coordinate is the intercept.
 
     `options`: epochs, batch, intercept, and rule: a function of t, or ("adagrad", eta, delta), or ("auto",).
     """
@@ -133,7 +133,7 @@ def forward_backward(
 
 
 def tied(A: Any, y: Any, weight: Array, loss: str, options: dict[str, Any], prox: Prox) -> Trajectory:
-    """Steps of one size for all of theta, the intercepts among them, and the prox of any penalty.
+    """Take steps of one size for all of theta, including intercepts, and the prox of any penalty.
 
     `options` as above, and `columns`: 0 for a loss of one score. `project` is applied after each prox, `start` is
     where theta starts.
@@ -179,7 +179,7 @@ def tied(A: Any, y: Any, weight: Array, loss: str, options: dict[str, Any], prox
 
 
 def by_rows(A: Any, y: Any, weight: Array, loss: str, options: dict[str, Any], prox: Any) -> Trajectory:
-    """One example per round, several scores, steps of one size for each row of theta; `prox(row, step, j)`."""
+    """Take one example per round, with several scores and one step size per row of theta; `prox(row, step, j)`."""
     out, rule, d = Trajectory(), options["rule"], A.shape[1]
     B = np.column_stack([A.toarray(), np.full(A.shape[0], 1.0 if options["intercept"] else 0.0)])
     weight = weight / weight.mean()

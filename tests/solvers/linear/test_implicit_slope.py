@@ -17,7 +17,7 @@ LOSSES = [(Hinge(), HINGE), (Squared(), SQUARED), (PowerHinge(2.0), OTHER), (Squ
 @pytest.mark.parametrize(("loss", "code"), LOSSES)
 @pytest.mark.parametrize("q", [0.0, 0.3, 2.0])
 def test_the_slope_solves_its_equation(loss: Any, code: int, q: float) -> None:
-    """s = phi'(y, a - q (s - old)), where at a kink of phi any number between its slopes is one."""
+    """Check that s = phi'(y, a - q (s - old)), where any number between the slopes at a kink of phi is a derivative."""
     for y, a, old in ((1.0, 0.4, -0.5), (1.0, 3.0, 0.0), (-1.0, 0.4, 0.25), (-1.0, -2.5, 1.0)):
         s = float(implicit_slope(y, a, q, old, code, compiled_loss(loss)))
         at = a - q * (s - old)

@@ -35,7 +35,7 @@ def softmax(a):
 
 
 def naive(passes, l1, orders):
-    """The same steps on a whole table, with a mask of the pairs that may move; the metric as the guide states it."""
+    """Take the same steps on a whole table, with a mask of the pairs that may move, and the metric of the guide."""
     A, n, k = X.toarray(), X.shape[0], 6
     B = np.column_stack([A, np.ones(n)])
     root = np.sqrt((B**2).mean(axis=0))
@@ -115,7 +115,7 @@ def test_classes_that_nobody_has_are_refused():
 
 
 def dense_twin(monkeypatch, **more):
-    """The same model by the table."""
+    """Fit the same model with a dense table."""
     with monkeypatch.context() as undone:
         undone.setattr(proximal_point_pairs, "LARGE", 1 << 24)
         return OnlineClassifier(penalty=L1(0.01), random_state=0, verbose=0, **more).fit(X, Y)

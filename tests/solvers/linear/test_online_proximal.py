@@ -313,7 +313,7 @@ def test_an_entry_that_is_not_finite_is_found_wherever_it_is(loss, bad, jobs):
 
 
 def test_nan_in_a_row_that_no_sample_has_is_found_whatever_the_loss_makes_of_it(monkeypatch):
-    """The hinge loss of a NaN score is a number: the loop itself has to notice."""
+    """Check that the loop itself finds a NaN score, because its hinge loss is a number."""
     big, y = problem(600, 30, 1, 0.3)
     monkeypatch.setattr(proximal_point, "ENTRIES", big.nnz / 4)
     row = 101  # neither in the rows that the metric is measured on nor in those that passes are compared on

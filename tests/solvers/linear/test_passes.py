@@ -113,7 +113,7 @@ def test_several_scores(kind: str, loss: str, penalty: str, intercept: bool) -> 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("width", [3, 64])
 def test_pairs(monkeypatch: Any, intercept: bool, width: int) -> None:
-    """The pairs of features and classes, in parts of two features; with few derivatives of a row, or all."""
+    """Check pairs of features and classes, in parts of two features, with few derivatives per row or all of them."""
     monkeypatch.setattr(proximal_point_pairs, "LARGE", 0)
     monkeypatch.setattr(proximal_point_pairs, "KEPT", width)
     monkeypatch.setattr(proximal_point_pairs, "PART", 10)
@@ -216,7 +216,7 @@ def test_pairs_of_some_features() -> None:
 @pytest.mark.parametrize("code", [LOGISTIC, SQUARED, HINGE, OTHER])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_boosted_steps(code: int, intercept: bool) -> None:
-    """A thread's steps: its changes count for more, and those below the least one are left for later."""
+    """Check a thread's steps: its changes have more weight, and those below the smallest one are postponed."""
     loss = ["logistic", "squared", "hinge", "power-hinge"][code]
     A, y, weight = awkward(13 + code, 12)
     weight = weight / weight.mean()

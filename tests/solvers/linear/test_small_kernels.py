@@ -40,7 +40,7 @@ def test_scores_and_squares(kind: str) -> None:
 
 
 def scales(v: Array, scale: list[float]) -> Scales:
-    """Blocks {1, 3, 4}, {0, 2} and, without a penalty, {5}."""
+    """Return the blocks {1, 3, 4}, {0, 2} and, without a penalty, {5}."""
     blocks = np.array([1, 0, 1, 0, 0, 2])
     table = np.zeros((3, 3))
     table[SCALE] = scale
@@ -73,7 +73,7 @@ def test_a_block_is_summed_up_again() -> None:
 
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e-4])
 def test_norms_are_right_after_most_of_them_was_lost(size: float) -> None:
-    """A row that takes all but a hair of a block away: what is left of its squared norm is not rounding."""
+    """Subtract a row that cancels nearly all of a block: the rest of its squared norm must not be rounding."""
     from scipy import sparse
 
     for block, columns in ((0, [1, 3, 4]), (1, [0, 2])):
@@ -109,7 +109,7 @@ def test_a_scale_that_would_underflow_goes_into_its_vector() -> None:
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_blocks_that_come_back(intercept: bool) -> None:
-    """Blocks that the prox puts to zero in one round and a row fills in the next, against dense arrays."""
+    """Compare blocks that the prox makes zero in one round, and a row fills in the next, with dense arrays."""
     random = np.random.default_rng(5)
     A = np.where(random.random((40, 6)) < 0.5, random.standard_normal((40, 6)), 0.0)
     y = np.where(random.random(40) < 0.5, 1.0, -1.0)
@@ -164,7 +164,7 @@ def test_the_p_norm_map(kind: str, l1: float, intercept: bool, loss: str) -> Non
 
 
 def primal(v: Array, q: float) -> Array:
-    """The gradient of 1/2 norm_q^2."""
+    """Return the gradient of 1/2 norm_q^2."""
     norm = float((np.abs(v) ** q).sum() ** (1.0 / q))
     return np.sign(v) * np.abs(v) ** (q - 1.0) / norm ** (q - 2.0) if norm > 0.0 else v
 

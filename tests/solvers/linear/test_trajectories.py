@@ -30,7 +30,7 @@ ELASTIC = {
 
 
 def check(solver: OnlineProximal, theirs: Trajectory, name: str, atol: float = 1e-11) -> None:
-    """The states after each pass, and the average, are those of the twin."""
+    """Check that the states after each pass, and the average, equal those of the twin."""
     states = list(solver)
     assert solver.engine is not None
     assert solver.engine.name == name
@@ -90,7 +90,7 @@ def test_a_batch_that_touches_every_coordinate() -> None:
 
 
 def test_a_coordinate_that_waits_for_many_rounds() -> None:
-    """One row at the start and one at the end have the first column: its iterates between are never written."""
+    """Use the first column only in the first and the last row: its iterates in between are never written."""
     for l1, l2 in ((0.02, 0.0), (0.02, 0.5), (0.0, 0.5), (0.9, 0.0)):
         A, y, weight = awkward(11, 19, 3)
         A = A.tolil()
@@ -131,7 +131,7 @@ def shrink(w: Array, t: float) -> Array:
 
 
 def cap(w: Array, t: float) -> Array:
-    """The prox of t norm_inf, by the definition of its cap, tried at each number of entries above it."""
+    """Compute the prox of t norm_inf, by the definition of its cap, tried at each number of entries above it."""
     sizes = np.sort(np.abs(w))[::-1]
     if sizes.sum() <= t:
         return np.zeros_like(w)
@@ -142,7 +142,7 @@ def cap(w: Array, t: float) -> Array:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("batch", "intercept", "columns"), [(1, True, 0), (4, False, 0), (5, True, 3), (2, False, 3)])
 def test_one_step_for_all(rule: str, batch: int, intercept: bool, columns: int) -> None:
-    """A penalty that ties everything; the run starts from a point, and a projection follows each prox."""
+    """Run a penalty that couples all coordinates, from a starting point, with a projection after each prox."""
     A, y, weight = awkward(5 + batch, classes=columns)
     step, naive = RULES[rule]
     loss = "multiclass-power-hinge" if columns else "logistic"
@@ -208,7 +208,7 @@ def by_groups(w: Array, t: float) -> Array:
 
 
 def squared_sum_of_norms(w: Array, t: float) -> Array:
-    """The prox of t/2 (norm_0 + norm_1)^2, weights in, by bisection of the sum of the norms of the result."""
+    """Compute the prox of t/2 (norm_0 + norm_1)^2 with weighted norms, by bisection of the result's sum of norms."""
     parts = [([j for j, group in enumerate(GROUPS) if group == m], weight) for m, weight in ((0, 0.5), (1, 2.0))]
 
     def at(total: float) -> Array:

@@ -12,7 +12,7 @@ from spom.solvers.mkl.problem import KernelProblem
 
 
 def tiny(seed: int = 0, sequences: int = 6, labels: int = 3, kernels: int = 3, chain: bool = True) -> Any:
-    """A problem of explicit features that are given to the solver as Gram matrices: (problem, features)."""
+    """Return (problem, features), with explicit features that the solver gets as Gram matrices."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 4, sequences) if chain else np.ones(sequences, dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])

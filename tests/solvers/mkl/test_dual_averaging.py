@@ -35,7 +35,7 @@ PENALTIES = [
 
 
 def weights(solver: DualAveragingKernels, features: list[Array]) -> list[Array]:
-    """The weights in the explicit space, whatever form a block has, transitions last."""
+    """Return the weights in the explicit space, for any form of a block, with transitions last."""
     A, V, T = solver.parts()
     sizes = [block.n_features for block in solver.problem.explicit]
     explicit = np.split(V, np.cumsum(sizes)[:-1]) if sizes else []
@@ -96,7 +96,7 @@ def test_rounds_and_averages_are_projected_onto_a_ball(radius: float) -> None:
 
 
 def test_kernels_in_a_tree_go_together() -> None:
-    """A tree over blocks: the two kernels of a group share a threshold."""
+    """Check a tree over blocks: the two kernels of a group share a threshold."""
     problem, _ = wide()
     tree = TreeGroupLasso(1.0, groups=[[0, 1], [2, 3, 4], [2]])
     solver = DualAveragingKernels(problem, penalty=tree, epochs=5, output="last", random_state=0)
@@ -106,7 +106,7 @@ def test_kernels_in_a_tree_go_together() -> None:
 
 
 def noisy(M: int = 40, n: int = 120, seed: int = 0) -> KernelProblem:
-    """Two kernels that know the label among many that do not."""
+    """Return a problem with two informative kernels among many uninformative ones."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, n)
     views = [rng.standard_normal((n, 4)) for _ in range(M)]

@@ -80,7 +80,7 @@ def test_the_objective_of_the_point_that_is_returned() -> None:
 
 
 def test_beta_is_the_best_combination() -> None:
-    """No other weights of the kernels give a better machine: the sum of beta_m K_m is solved again, and others."""
+    """Check that no other kernel weights give a better machine, by solving with the sum of beta_m K_m and others."""
     problem, _ = tiny(5, sequences=12, chain=False)
     solver = FrankWolfeMKL(problem, SparseMKL(S), tol=1e-8, random_state=0).solve()
 
@@ -182,7 +182,7 @@ def test_weights_of_sequences_are_repetitions() -> None:
 
 
 def test_a_cost_scales_the_machine() -> None:
-    """With cost c and strength s the solution is c times that of cost 1 and strength s, for the squared penalties."""
+    """Check that cost c and strength s scale the solution of cost 1 and strength s by c, for squared penalties."""
     problem, _ = tiny(8)
     one = FrankWolfeMKL(problem, SparseMKL(S), tol=1e-8, random_state=0).solve()
     two = FrankWolfeMKL(problem, SparseMKL(S / 2), cost=2.0, tol=1e-8, random_state=0).solve()
@@ -272,7 +272,7 @@ def of_very_different_scale() -> tuple[KernelProblem, Any]:
 
 
 def test_kernels_that_are_large_beside_the_strength_come_to_the_gap() -> None:
-    """The optimum has no loss to speak of; the point that is returned is as long as it must be for that."""
+    """Check an optimum with almost no loss: the returned point must be as long as this needs."""
     problem, features = of_very_different_scale()
     solver = FrankWolfeMKL(problem, SparseMKL(1e-3), tol=1e-2, max_epochs=300, random_state=0).solve()
     assert solver.converged

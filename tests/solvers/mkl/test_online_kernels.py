@@ -76,7 +76,7 @@ def orders(seed: int) -> list[Array]:
 
 
 def primal(solver: OnlineKernels, theta: Array, features: list[Array]) -> tuple[list[Array], Array]:
-    """The weights in the explicit space, whatever form a block has."""
+    """Return the weights in the explicit space, for any form of a block."""
     A, V, T = solver.parts(theta)
     W = [X.T @ a for X, a in zip(features, A, strict=False)]
     sizes = [block.n_features for block in solver.problem.explicit]
@@ -155,7 +155,7 @@ def test_blocks_go_off_and_come_back() -> None:
 
 @pytest.mark.parametrize("form", ["dense", "mixed"])
 def test_averages_survive_a_scale_that_underflows(form: str) -> None:
-    """A strength that shrinks a block by ten in each round takes its scale below any float in 40 sequences."""
+    """Shrink a block so strongly per round that its scale underflows within 40 sequences."""
     options = {"loss": "hinge", "penalty": SquaredL2(30.0)}
     agree(form, output="average", **options)
     agree(form, **options)
@@ -179,7 +179,7 @@ def test_a_run_resumes_to_the_same_bits(tmp_path: Path, output: str) -> None:
 
 
 def wide(seed: int = 0) -> tuple[KernelProblem, Array]:
-    """A kernel that knows the label, and four that know nothing of it."""
+    """Return a problem with one informative kernel and four uninformative ones."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, 240)
     good = np.eye(K)[y] + 0.3 * rng.standard_normal((240, K))

@@ -18,7 +18,7 @@ from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 def held(
     penalty: Any, frozen: list[bool], gradient: list[float], norms: list[float], chain: bool = False
 ) -> list[bool]:
-    """What a solver decides after a pass that left these norms and gradients of its blocks."""
+    """Return a solver's decision after a pass that ended with these norms and gradients of its blocks."""
     count = len(frozen)
     offsets = [0, 2, 4] if chain else None
     problem = KernelProblem.of([np.eye(4)] * count, [0, 1, 1, 0], 2, offsets)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 
 from spom.errors import DataError, Unsupported
 from spom.penalties import ElasticNetMKL, GroupLasso, SparseMKL
-from spom.solvers.mkl.frank_wolfe.solver import FrankWolfeMKL
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.wrapper import WrapperMKL
 from tests.solvers.mkl.mkl_oracle import optimum, tiny
@@ -20,7 +17,7 @@ from tests.solvers.mkl.test_frank_wolfe import S, squared_sum
 
 
 def features_of(labels: Any, tokens: Any, X: Any, k: int, roots: tuple[float, float]) -> Any:
-    """The joint features of a sequence, each block times the root of its scale."""
+    """Return the joint features of a sequence, each block times the root of its scale."""
     unary, pairs = np.zeros((k, X.shape[1])), np.zeros((k, k))
     for y, t in zip(labels, tokens, strict=True):
         unary[y] += X[t]
@@ -105,12 +102,6 @@ def test_the_same_seed_gives_the_same_bits() -> None:
     problem, _ = tiny(3)
     one, two = (WrapperMKL(problem, SparseMKL(S), "simple", epochs=30, random_state=5).solve() for _ in range(2))
     assert one.coef.tobytes() == two.coef.tobytes()
-
-
-def test_the_examples_of_both_solvers_run() -> None:
-    for cls in (FrankWolfeMKL, WrapperMKL):
-        (example,) = doctest.DocTestFinder(recurse=False).find(cls, globs=vars(sys.modules[cls.__module__]).copy())
-        assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_what_the_wrappers_refuse() -> None:

@@ -1,1 +1,1 @@
-"""Compiled code that is kept: its key, its files, how it is made and how it is loaded without the compiler."""
+"""The cache of compiled code: its keys, its files, compilation, and loading without the compiler."""

@@ -1,8 +1,8 @@
-"""Which kernels a job calls, so that they are compiled together, on all cores, instead of one after another.
+"""The kernels that each job calls, so that they are compiled together on all cores instead of one after another.
 
-`jobs.json` lists them by job and step (fitting, predicting, ...), in the order of their first calls;
-`tools/kernel_jobs.py` writes it from what small runs really call. A list that is out of date costs time and nothing
-else: what it lacks is compiled when it is called, what is gone is skipped.
+`jobs.json` lists them by job and step (fitting, predicting, ...), in the order of their first calls.
+`tools/kernel_jobs.py` writes it from the calls of small runs. An outdated list costs only time: a kernel that it lacks
+is compiled at its first call, and a name that no longer exists is skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# The job is under way when its module has been imported.
+# A job counts as running if its module has been imported.
 MODULES = {
     "tagger": "spom.estimators.tagger.tagger",
     "parser": "spom.estimators.parser.parser",
@@ -29,12 +29,12 @@ _FILE = Path(__file__).with_name("jobs.json")
 
 
 def kernels_of(job: str) -> list[Any]:
-    """The kernels of a job, of all its steps."""
+    """Return the kernels of all steps of a job."""
     return _named(sorted({name for step in json.loads(_FILE.read_text())[job] for name in step}))
 
 
 def together_with(name: str) -> list[Any]:
-    """Kernels of a step of the jobs that are under way: of the one that calls this kernel earliest."""
+    """Return the kernels of one step of the running jobs: the step that calls this kernel earliest."""
     listed: dict[str, list[list[str]]] = json.loads(_FILE.read_text())
     steps = [step for job, steps in listed.items() if MODULES[job] in sys.modules for step in steps if name in step]
     if not steps:
@@ -44,7 +44,7 @@ def together_with(name: str) -> list[Any]:
 
 
 def all_kernels() -> list[Any]:
-    """Every kernel of the package."""
+    """Return all kernels of the package, sorted by name."""
     import spom
     from spom.core.jit import Kernel
 

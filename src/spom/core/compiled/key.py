@@ -1,7 +1,7 @@
-"""What compiled code depends on: the kernel's own code and all that it reads, its types, the processor, the compiler.
+"""The key of compiled code: the kernel's own code and all that it reads, its types, the processor, the compiler.
 
-The key names a file, so that code is found wherever it was made: on this machine or in a wheel. It holds no path, no
-line number and no exact processor, only the level of the instruction set.
+The key names a file, so code is found wherever it was compiled: on this machine or for a wheel. It depends on no path,
+no line number and no exact processor model, only on the level of the instruction set.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-# Levels of the x86-64 instruction set, best first, with what each adds to the one below, by LLVM's names.
+# Levels of the x86-64 instruction set, best first, with the features that each adds to the one below, as named by LLVM.
 LEVELS = {
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
     "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
 }
-# How `worker` compiles: another word when that changes.
+# How `worker` compiles. Change this text when the method changes.
 METHOD = "arrays owned by callers are not counted"
-# Settings of numba that do not change the code, and the processor's name, which is the level.
+# Settings of numba that do not change the code, and the processor's name, which the level covers.
 _APART = {
     "NUMBA_CACHE_DIR",
     "NUMBA_CPU_NAME",
@@ -36,9 +36,9 @@ _APART = {
 
 @cache
 def level() -> str:
-    """The level of this processor: what code is compiled for and what shipped code must match.
+    """Return the level of this processor. Code is compiled for it, and shipped code must match it.
 
-    `SPOM_CPU_LEVEL` overrides it: a wheel is compiled for a lower level than the machine has.
+    `SPOM_CPU_LEVEL` overrides it: a wheel is compiled for a lower level than that of the build machine.
     """
     given = os.environ.get("SPOM_CPU_LEVEL") or os.environ.get("NUMBA_CPU_NAME")
     if given:
@@ -58,7 +58,7 @@ def level() -> str:
 
 
 def numba_folder() -> Path:
-    """Where numba lies; it is not imported."""
+    """Return the folder of numba without importing it."""
     from importlib.util import find_spec
 
     found = find_spec("numba")
@@ -69,7 +69,7 @@ def numba_folder() -> Path:
 
 @cache
 def compiler() -> str:
-    """The versions that compiled code is bound to: Python, numba, llvmlite, the system."""
+    """Return the versions that compiled code is bound to: Python, numba, llvmlite, the system."""
     import llvmlite
 
     text = (numba_folder() / "_version.py").read_text()
@@ -84,18 +84,18 @@ def compiler() -> str:
 
 @cache
 def _settings() -> str:
-    """Settings of numba from the environment that change the code it makes."""
+    """Return the numba settings in the environment that change the compiled code."""
     return repr(sorted((k, v) for k, v in os.environ.items() if k.startswith("NUMBA_") and v and k not in _APART))
 
 
 def key_of(kernel: Any) -> str:
-    """The key of a kernel's compiled code on this machine."""
+    """Return the key of a kernel's compiled code on this machine."""
     text = "\n".join((compiler(), level(), _settings(), METHOD, digest(kernel)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def digest(kernel: Any) -> str:
-    """A digest of the kernel's code, types and options, and of every constant, bundle and kernel that it reads."""
+    """Compute a digest of the kernel's code, types and options, and of every constant, bundle and kernel it reads."""
     if kernel.digest is None:
         found, waiting = dict[str, str](), [kernel]
         while waiting:
@@ -114,7 +114,7 @@ def _label(kernel: Any) -> str:
 
 
 def _own(kernel: Any) -> tuple[str, list[Any]]:
-    """What a kernel itself says, and the kernels that it names."""
+    """Return the text of a kernel itself, without its callees, and the kernels that it names."""
     own = kernel.own_text()
     if own is not None:
         return own, []
@@ -129,7 +129,7 @@ def _own(kernel: Any) -> tuple[str, list[Any]]:
 
 
 def _code(code: CodeType) -> list[str]:
-    """What the code does, without where it stands."""
+    """Return the parts of a code object that define what it does, without its location."""
     constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
     # The first constant of a function is its docstring, if it has one.
     constants = constants[1:] if constants and isinstance(constants[0], str) else constants
@@ -149,14 +149,14 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _read(scope: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """The values that the code can read by these names: globals, and what it takes from modules of ours."""
+    """Return the values that the code can read by these names: globals, and attributes of spom's own modules."""
     found = {name: scope[name] for name in names if name in scope}
     modules = {n: v for n, v in found.items() if isinstance(v, ModuleType) and v.__name__.startswith("spom.")}
     return found | {f"{n}.{name}": vars(m)[name] for n, m in modules.items() for name in names if name in vars(m)}
 
 
 def _value(value: Any) -> str:
-    """A value as text that changes when the value does."""
+    """Return a value as text that changes when the value does."""
     from spom.core.jit import Kernel, bundle_text, is_bundle
 
     if isinstance(value, Kernel):

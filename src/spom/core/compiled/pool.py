@@ -1,4 +1,4 @@
-"""Compile kernels on all cores, in processes of their own, and report it in one line."""
+"""Compilation of kernels on all cores, in separate processes, reported in one line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ main({folder!r})
 
 
 def compile_for(kernel: Any) -> None:
-    """Compile a kernel that is called, and with it what the estimators in use will call next."""
+    """Compile a kernel that is called, together with the kernels that the estimators in use will call next."""
     compile_missing([kernel, *jobs.together_with(kernel.name)])
 
 
 def compile_missing(kernels: Sequence[Any]) -> int:
-    """Compile those of the kernels that are nowhere to be found; how many they were."""
+    """Compile the kernels that no folder has, and return how many were compiled."""
     wanted = {k.name: k for k in kernels}
     with _turn() as folder:
         missing = [name for name, k in wanted.items() if store.find(name, key_of(k), running.temporary) is None]
@@ -44,7 +44,7 @@ def compile_missing(kernels: Sequence[Any]) -> int:
 
 @contextmanager
 def _turn() -> Iterator[Path]:
-    """The folder to write to, with other processes kept out: they find the code when it is their turn."""
+    """Lock and yield the folder to write to; other processes wait, and then find the compiled code."""
     folder = store.writable_folder()
     if folder is None:
         if not running.temporary:
@@ -55,18 +55,18 @@ def _turn() -> Iterator[Path]:
         yield running.temporary[0]
         return
     with (folder / "lock").open("w") as file:
-        # Without locks two processes may compile the same kernels; the result is the same.
+        # Without a lock two processes may compile the same kernels, with the same result.
         with suppress(ImportError, OSError):
             _wait_for(file)
         yield folder
 
 
-# Seconds to wait for another process that compiles. One that was stopped or is slow must not hold up all others.
+# Seconds to wait for another process that compiles. A stopped or slow process must not block all others.
 PATIENCE = 30.0
 
 
 def _wait_for(file: Any) -> None:
-    """Lock the file, or give up after a while."""
+    """Lock the file, or give up after `PATIENCE` seconds."""
     import fcntl
 
     deadline = time.monotonic() + PATIENCE
@@ -81,7 +81,7 @@ def _wait_for(file: Any) -> None:
 
 
 def compile_all(names: Sequence[str], folder: Path, known: int = 0) -> dict[str, float]:
-    """Compile kernels by name into a folder; the CPU seconds of each."""
+    """Compile kernels by name into a folder, and return the CPU seconds of each."""
     queue, seconds, errors = deque(names), dict[str, float](), dict[str, str]()
     count = max(1, min(cores(), (len(names) + 1) // 2))
     print(
@@ -115,13 +115,13 @@ def compile_all(names: Sequence[str], folder: Path, known: int = 0) -> dict[str,
 
 
 _idle: list[Any] = []
-# Seconds for which one process stays, in case that more is to be compiled.
+# Seconds for which one idle process is kept, in case more kernels need compiling.
 _STAY = 20.0
 
 
 @contextmanager
 def _process(folder: Path) -> Iterator[Any]:
-    """A process of the compiler: one that is idle, or a new one."""
+    """Yield a compiler process: the idle one, or a new one."""
     process = _idle.pop() if _idle and _idle[-1].folder == folder else _start(folder)
     try:
         yield process
@@ -178,7 +178,7 @@ def _ask(process: Any, name: str) -> dict[str, Any]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

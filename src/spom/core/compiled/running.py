@@ -1,4 +1,4 @@
-"""Make kernels ready to run: find their code or have it compiled, load it, and check what they are given."""
+"""Running kernels: find their code or compile it, load it, and check the arguments."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from spom.core.compiled.key import key_of, numba_folder
 from spom.core.compiled.store import Record
 
 _lock = threading.RLock()
-# Folders for compiled code of this process alone, where the user's cache cannot be written to.
+# Folders for compiled code of this process only, used if the user's cache cannot be written to.
 temporary: list[Path] = []
 
 
 def ready(kernel: Any) -> tuple[Callable[..., Any], int]:
-    """The function to call, with its checks, and the address that compiled loops call."""
+    """Return the function to call, with its checks, and the address that compiled loops call."""
     with _lock:
         if kernel._run is not None and kernel._address is not None:
             return kernel._run, kernel._address
@@ -41,8 +41,8 @@ def ready(kernel: Any) -> tuple[Callable[..., Any], int]:
         loaded = [load(kernel.name, record) for record in records]
         plans = [plan_of(record.arguments) for record in records]
         run = _one(kernel.name, loaded[0], plans[0]) if len(loaded) == 1 else _first_fit(kernel.name, loaded, plans)
-        # Set before the lock is released: a thread that waits must not load the code once more, because the copy that
-        # is then dropped is unmapped while compiled loops still call its address.
+        # Set before the lock is released: a waiting thread must not load the code again. The copy that is then dropped
+        # would be unmapped while compiled loops still call its address.
         kernel._run, kernel._address = run, loaded[0].address
         return run, loaded[0].address
 
@@ -74,7 +74,7 @@ def _first_fit(name: str, loaded: list[Loaded], plans: list[list[Any]]) -> Calla
 #
 # numba's wrappers need four things at run time: LLVM's linker (from llvmlite), the C helpers of numba (three extension
 # modules that do not need the rest of the package), the addresses of both, and an `Environment` per function. Importing
-# numba and filling its registries takes twenty times as long.
+# numba and filling its registries would take twenty times as long.
 
 
 class Loaded(NamedTuple):
@@ -91,7 +91,7 @@ class _Runtime(NamedTuple):
 
 
 def _extension(name: str) -> Any:
-    """An extension module of numba; numba itself is not imported."""
+    """Load an extension module of numba without importing numba itself."""
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -110,7 +110,7 @@ _unpickled: dict[bytes, Any] = {}
 
 
 def _unpickle(address: int, size: int, _: int) -> Any:
-    """What compiled code asks for by value: dtypes, classes, exceptions."""
+    """Return an object that compiled code refers to by its pickle: a dtype, a class or an exception."""
     data = ctypes.string_at(address, size)
     if data not in _unpickled:
         _unpickled[data] = pickle.loads(data)
@@ -122,7 +122,7 @@ _UNPICKLE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, c
 
 @cache
 def runtime() -> _Runtime:
-    """Tell LLVM's linker where the helpers are; once per process."""
+    """Tell LLVM's linker the addresses of the helpers, once per process."""
     import llvmlite.binding as llvm
     import numpy  # noqa: F401 - the helpers use its C interface
 
@@ -137,7 +137,7 @@ def runtime() -> _Runtime:
         for kind in vars(builtins).values()
         if isinstance(kind, type) and issubclass(kind, BaseException)
     }
-    # Mathematical functions are called by their C names; all but a few are in the process already.
+    # Mathematical functions are called by their C names; most of them are already in the process.
     symbols |= {name: a for name, a in helpers.c_helpers.items() if not llvm.address_of_symbol(name)}
     for name, address in symbols.items():
         llvm.add_symbol(name, address)
@@ -148,7 +148,7 @@ def runtime() -> _Runtime:
 
 
 def _engine(run: _Runtime) -> Any:
-    """A linker with our own way to unpickle. It owns the description of the machine, so that each has one."""
+    """Create a linker that unpickles with `_unpickle`. It owns its target machine, so each linker creates one."""
     options = {"reloc": "static"} if run.target.name.startswith("x86") else {}
     machine = run.target.create_target_machine(opt=0, codemodel="jitdefault", jit=True, **options)
     module = run.llvm.parse_assembly("declare i8* @numba_unpickle(i8*, i32, i8*)")
@@ -158,7 +158,7 @@ def _engine(run: _Runtime) -> Any:
 
 
 def load(name: str, record: Record) -> Loaded:
-    """Link the object code of one signature. It has an engine to itself, so that no names can clash."""
+    """Link the object code of one signature, in an engine of its own, so that no names clash."""
     run = runtime()
     engine = _engine(run)
     engine.add_object_file(run.llvm.ObjectFileRef.from_data(record.code))
@@ -179,8 +179,8 @@ def load(name: str, record: Record) -> Loaded:
 
 # --- checks of arguments --------------------------------------------------------------------------------------
 #
-# Compiled code trusts what it is given. An array of the wrong kind would be read as something else, or past its end.
-# Numbers need no check: the compiled function converts them, and raises where it cannot.
+# Compiled code trusts its arguments. An array of the wrong kind would be misread, or read past its end. Numbers need no
+# check: the compiled function converts them, and raises if it cannot.
 
 # Bits of `ndarray.flags.num`.
 _C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
@@ -189,7 +189,7 @@ _ORDERS = {"C": _C, "F": _F, "A": 0}
 
 
 class Array:
-    """An array as compiled code takes it."""
+    """The kind of array that compiled code expects: dtype, number of axes, order, and whether it is writable."""
 
     __slots__ = ("dtype", "flags", "ndim")
 
@@ -204,7 +204,7 @@ class Array:
 
 
 def plan_of(arguments: Sequence[Any]) -> list[Any]:
-    """One entry per argument: an `Array`, the plan of a tuple, or None for what needs no check.
+    """Return the checks, one entry per argument: an `Array`, the plan of a tuple, or None for no check.
 
     >>> str(plan_of([("array", "float64", 1, "C", False)])[0])
     'a C-ordered array of float64 with 1 axes'
@@ -221,9 +221,9 @@ def plan_of(arguments: Sequence[Any]) -> list[Any]:
 
 
 def fits(values: Sequence[Any], kinds: Sequence[Any]) -> bool:
-    """Whether the values may be handed to compiled code.
+    """Tell whether the values may be passed to compiled code.
 
-    A bundle may have a length of its own, so that the tuple is asked.
+    A bundle may override `__len__`, so the length comes from `tuple.__len__`.
     """
     for value, kind in zip(values, kinds, strict=True):
         if kind is None:
@@ -243,7 +243,7 @@ def fits(values: Sequence[Any], kinds: Sequence[Any]) -> bool:
 
 
 def explain(name: str, values: Sequence[Any], kinds: Sequence[Any]) -> TypeError:
-    """What is wrong with the arguments, in one line."""
+    """Return a `TypeError` that says in one line what is wrong with the arguments."""
     if len(tuple(values)) != len(kinds):
         return TypeError(f"{name} takes {len(kinds)} arguments, not {len(values)}")
     for place, (value, kind) in enumerate(zip(values, kinds, strict=True)):

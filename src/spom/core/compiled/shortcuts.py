@@ -1,6 +1,6 @@
-"""Let numba reach the same code in less time. Two thirds of its time goes into its own work before LLVM's.
+"""Shortcuts that let numba produce the same code in less time. Two thirds of its time is spent before LLVM runs.
 
-Each shortcut leaves out work whose result a process of the compiler has no use for.
+Each shortcut skips work whose result a compiler process does not use.
 """
 
 from __future__ import annotations
@@ -9,32 +9,32 @@ import gc
 import importlib
 from typing import Any
 
-# Flags that say how a function is entered from outside. What it calls does not depend on them.
+# Flags that say how a function is entered from outside. Its callees do not depend on them.
 _ENTRIES = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
 
 def take_all() -> None:
-    """Take every shortcut."""
+    """Apply all shortcuts."""
     gc.set_threshold(200_000, 20, 100)
     plain_messages()
     one_copy_of_helpers()
 
 
 def plain_messages() -> None:
-    """Leave out what only a person would read."""
+    """Skip work that only serves messages to people."""
     arrays, errors = _of("np.arrayobj"), _of("core.errors")
-    # An assignment to a slice whose shapes differ compiles the printing of numbers, for two seconds, to name them.
+    # For the error of a slice assignment with different shapes, numba compiles number formatting, which takes 2 s.
     for template in _of("core.typing.templates").builtin_registry.functions:
         if getattr(template, "key", None) is arrays.raise_with_shape_context:
             template._overload_func = staticmethod(arrays.ol_raise_with_shape_context_generic)
-    # Candidates that do not fit are reported in colour, though another one fits.
+    # Candidates that do not fit are formatted in colour even if another one fits.
     scheme = type(errors.termcolor())
     for name in ("code", "errmsg", "filename", "indicate", "highlight"):
         setattr(scheme, name, lambda self, text: text)
 
 
 def one_copy_of_helpers() -> None:
-    """Compile what numba adds to a kernel once for all kernels that are compiled alike, and with one way in."""
+    """Compile numba's helper functions once for all kernels with the same flags, and with a single entry point."""
     flags, lower = _of("core.compiler").Flags, _of("core.lowering").Lower
     defaults = {name: option.default for name, option in flags.options.items() if name not in _ENTRIES}
 
@@ -42,8 +42,8 @@ def one_copy_of_helpers() -> None:
         return defaults | {name: value for name, value in self._values.items() if name not in _ENTRIES}
 
     flags.values = values
-    # numba's own hash is the same for all flags, so that look-ups compare each with each; a hash of every flag took 3 %
-    # of a compilation.
+    # numba's own hash is the same for all flags, so look-ups compare all pairs; a hash of every flag took 3 % of a
+    # compilation.
     flags.__hash__ = lambda self: hash(self._values.get("nrt", False))
     create = lower.create_cfunc_wrapper
 
@@ -55,5 +55,5 @@ def one_copy_of_helpers() -> None:
 
 
 def _of(name: str) -> Any:
-    """A module of numba, which has no types."""
+    """Import a module of numba as Any, because numba has no type annotations."""
     return importlib.import_module(f"numba.{name}")

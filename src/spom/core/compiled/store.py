@@ -1,6 +1,6 @@
-"""Files of compiled code: first those that came with the package, then those in the user's cache.
+"""Files of compiled code: first those shipped with the package, then those in the user's cache.
 
-One file per kernel: a checksum, then a pickle of `Record`s, one per signature. The files hold machine code and are
+Each kernel has one file: a checksum, then a pickle of `Record`s, one per signature. The files hold machine code and are
 trusted as Python's own `.pyc` files are.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from spom.core.compiled.key import compiler, level
 
 SHIPPED = Path(__file__).resolve().parents[2] / "_kernels"
-# Versions of one kernel that are kept: enough for a few checkouts side by side.
+# The number of versions kept per kernel: enough for a few checkouts side by side.
 _KEPT = 4
 
 
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """`spom` in the user's cache."""
+    """Return the folder `spom` in the user's cache."""
     if sys.platform == "win32":
         cache = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     elif sys.platform == "darwin":
@@ -45,7 +45,7 @@ def cache_folder() -> Path:
 
 
 def user_folder() -> Path:
-    """`$NUMBA_CACHE_DIR/spom`, or `spom/kernels` in the user's cache."""
+    """Return `$NUMBA_CACHE_DIR/spom`, or `spom/kernels` in the user's cache."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         return Path(given).expanduser() / "spom"
@@ -53,12 +53,12 @@ def user_folder() -> Path:
 
 
 def file_name(name: str, key: str) -> str:
-    """The file of a kernel, below any of the folders."""
+    """Return the path of a kernel's file, relative to any of the folders."""
     return os.path.join(compiler(), level(), f"{name.replace(':', '.')}-{key}.code")
 
 
 def writable_folder() -> Path | None:
-    """The user's folder, if it can be written to."""
+    """Return the user's folder, or None if it cannot be written to."""
     folder = user_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def writable_folder() -> Path | None:
 
 
 def find(name: str, key: str, also: list[Path]) -> list[Record] | None:
-    """The compiled code of a kernel, from the package, the user's cache or another folder; None if there is none."""
+    """Return the compiled code of a kernel from the package, the user's cache or another folder, or None."""
     tail = file_name(name, key)
     for folder in (SHIPPED, user_folder(), *also):
         try:
@@ -82,7 +82,7 @@ def find(name: str, key: str, also: list[Path]) -> list[Record] | None:
 
 
 def save(folder: Path, name: str, key: str, records: list[Record]) -> None:
-    """Write the compiled code of a kernel, whole or not at all, and remove its oldest versions."""
+    """Write the compiled code of a kernel atomically, and remove its oldest versions."""
     data = pickle.dumps([tuple(record) for record in records], protocol=5)
     path = folder / file_name(name, key)
     path.parent.mkdir(parents=True, exist_ok=True)

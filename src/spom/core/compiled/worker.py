@@ -1,9 +1,9 @@
 """A process that compiles kernels, one per line of its input, and writes their code to a folder.
 
-It is a process of its own for two reasons: all cores are used, and numba can be set to the level of the processor
-that the code is for without touching the numba of the program. Here numba also works in another order: functions that
-a kernel calls are linked into it as they are, and only the whole is optimised. numba by itself optimises every
-function and once more every caller. Kernels that make no arrays are compiled without counts of the owners of arrays.
+A separate process has two advantages: all cores are used, and numba can be set to the target processor level without
+changing the numba of the main program. numba also works in another order here: the functions that a kernel calls are
+linked into it unoptimised, and only the whole is optimised. By default numba optimises every function, and then every
+caller again. Kernels that create no arrays are compiled without reference counts of arrays.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from spom.core.compiled import shortcuts, store
 from spom.core.compiled.key import key_of
 from spom.core.jit import Kernel
 
-# Names by which a kernel makes arrays. One without them needs no counts of who owns an array: its caller owns all that
-# it sees. These counts are atomic and took up to a fifth of the time of loops that read their arrays from bundles.
+# Names of functions that create arrays. A kernel that uses none of them needs no reference counts, because its caller
+# owns all its arrays. The counts are atomic and took up to a fifth of the time of loops that read arrays from bundles.
 ALLOCATING = {"empty", "empty_like", "zeros", "zeros_like", "ones", "full", "arange", "copy", "sort", "argsort"}
 
 
 def set_up() -> None:
-    """Set numba to compile without running anything."""
-    # numba has no types: what is taken from it is Any.
+    """Configure numba to compile without running anything."""
+    # numba has no type annotations, so its modules are Any.
     numba: Any = importlib.import_module("numba.core")
     cgutils: Any = importlib.import_module("numba.core.cgutils")
     codegen: Any = importlib.import_module("numba.core.codegen")
@@ -43,7 +43,7 @@ def set_up() -> None:
     engine.set_env = lambda self, name, environment: None
 
     def unbox_pointer(kind: Any, value: Any, c: Any) -> Any:
-        """A function is given by its address, so that nothing of numba is asked for at run time."""
+        """Unbox a function argument from its address, so that numba is not needed at run time."""
         made = cgutils.create_struct_proxy(kind.get_precise())(c.context, c.builder)
         number = c.pyapi.number_long(value)
         with cgutils.if_unlikely(c.builder, cgutils.is_null(c.builder, number)):
@@ -54,13 +54,13 @@ def set_up() -> None:
         made.jit_addr = cgutils.get_null_value(c.context.get_value_type(types.voidptr))
         return python.NativeValue(made._getvalue())
 
-    # Replaces what the module of function types has registered.
+    # Replaces the unboxer that `numba.experimental.function_type` has registered.
     python._unboxers.functions[types.FunctionType] = unbox_pointer
     shortcuts.take_all()
 
 
 def _no_address(library: Any, name: str) -> int:
-    """Nothing is called here: any address works."""
+    """Return a dummy address: nothing is called in this process."""
     library._ensure_finalized()
     return 1
 
@@ -69,7 +69,7 @@ _callees: dict[tuple[int, bool | None], Any] = {}
 
 
 def callee(kernel: Kernel, single: bool | None) -> Any:
-    """A kernel as another one calls it: without a way in from Python, in its precision where it comes in two."""
+    """Return a kernel as other kernels call it: without an entry from Python, in one precision if it has two."""
     key = id(kernel), single
     if key not in _callees:
         if kernel.own_text() is not None:
@@ -82,7 +82,7 @@ def callee(kernel: Kernel, single: bool | None) -> Any:
 
 
 def _in_two(kernel: Kernel) -> bool:
-    """Whether the kernel comes in two precisions, or one that it calls does."""
+    """Tell whether the kernel, or one that it calls, exists in two precisions."""
     return not isinstance(kernel.signature, str) or any(_in_two(k) for k in kernel._called().values())
 
 
@@ -102,7 +102,7 @@ def _dispatcher(kernel: Kernel, single: bool | None, **options: Any) -> Any:
 
 
 def returns_numbers(kernel: Kernel) -> bool:
-    """Whether no array leaves the kernel, so that its caller owns all that it sees."""
+    """Tell whether the kernel returns no array, so that its caller owns all arrays."""
     from numba import types
 
     normalize: Any = importlib.import_module("numba.core.sigutils").normalize_signature
@@ -114,7 +114,7 @@ def returns_numbers(kernel: Kernel) -> bool:
 
 
 def compile_kernel(kernel: Kernel) -> list[store.Record]:
-    """Object code of a kernel, one record per signature."""
+    """Compile a kernel to object code, one record per signature."""
     normalize: Any = importlib.import_module("numba.core.sigutils").normalize_signature
     dispatcher = _dispatcher(kernel, "float32" in kernel.signature if isinstance(kernel.signature, str) else None)
     given = kernel.numba_signature()
@@ -139,7 +139,7 @@ def _record(result: Any) -> store.Record:
 
 
 def _argument(kind: Any) -> Any:
-    """What has to be checked of an argument of a numba type; None for numbers and functions."""
+    """Return the checks of an argument of a numba type, or None for numbers and functions."""
     from numba import types
     from numba.np.numpy_support import as_dtype
 
@@ -154,7 +154,7 @@ def _argument(kind: Any) -> Any:
 
 
 def named(name: str) -> Kernel:
-    """The kernel with this name."""
+    """Return the kernel with this name."""
     module, _, function = name.partition(":")
     found = getattr(importlib.import_module(module), function)
     if not isinstance(found, Kernel):
@@ -163,7 +163,7 @@ def named(name: str) -> Kernel:
 
 
 def main(folder: str) -> None:
-    """Read names, one per line, and answer each with a line of JSON: the CPU seconds, or what went wrong."""
+    """Read names, one per line, and answer each with a line of JSON: the CPU seconds, or an error message."""
     set_up()
     for line in sys.stdin:
         begin = time.process_time()

@@ -1,4 +1,4 @@
-"""What fitted linear models share: scores, predictions, summaries of their blocks, and their model file."""
+"""The base of fitted linear models: scores, predictions, summaries of their blocks, and their model file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spom.losses.base import Loss
 from spom.solvers.iterate import History
 from spom.solvers.linear.scores import MANY_SCORES
 
-# What `fit` leaves behind in a linear model besides its weights and its history.
+# The attributes that `fit` sets in a linear model besides its weights and its history.
 FITTED = (
     *("classes_", "feature_names_in_", "n_features_in_", "loss_", "penalty_", "mirror_", "intercept_"),
     *("calibration_", "converged_", "n_rounds_", "n_iter_", "objective_", "dual_gap_"),
@@ -38,7 +38,7 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     intercept_: Any
 
     def _scores(self, X: Any) -> Floats:
-        """One column per row of coef_, for checked or raw X."""
+        """Return one column per row of coef_, for checked or raw X."""
         check_is_fitted(self)
         return self._products(check_data(self, X, reset=False))
 
@@ -47,14 +47,14 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True) + np.atleast_1d(self.intercept_))
 
     def _weights(self) -> Floats:
-        """The weights as the penalty sees them: a vector, or a row of all classes' weights for each feature."""
+        """Return the weights as the penalty sees them: a vector, or a row of all classes' weights per feature."""
         check_is_fitted(self)
         coef = self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
         rows = np.atleast_2d(coef)
         return np.ascontiguousarray(rows[0] if rows.shape[0] == 1 else rows.T)
 
     def explain(self, X: Any) -> list[Explanation]:
-        """Say why each row has its prediction: the contribution of each feature to the winner's lead.
+        """Explain the prediction of each row: the contribution of each feature to the winner's lead.
 
         >>> from spom import OnlineClassifier
         >>> model = OnlineClassifier(random_state=0, verbose=0).fit([[1.0, 0.0], [0.0, 1.0]] * 20, ["a", "b"] * 20)
@@ -85,18 +85,18 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     @property
     def block_weights_(self) -> Floats:
-        """Each block's share of the sum of the blocks' norms: they sum to one (to zero where all are off)."""
+        """Each block's share of the sum of the blocks' norms: they sum to one (to zero if all blocks are zero)."""
         norms = self._block_norms()
         total = norms.sum()
         return np.asarray(norms / total) if total > 0 else norms
 
     @property
     def selected_(self) -> Ints:
-        """The blocks that are not switched off, as indices into `blocks_`."""
+        """The blocks that are not zero, as indices into `blocks_`."""
         return np.flatnonzero(self._block_norms())
 
     def sparsify(self) -> Self:
-        """Turn `coef_` into a CSR matrix: smaller and faster where most weights are zero."""
+        """Turn `coef_` into a CSR matrix: smaller and faster if most weights are zero."""
         check_is_fitted(self)
         self.coef_ = sparse.csr_matrix(self.coef_)
         return self
@@ -114,12 +114,12 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         tags.input_tags.sparse = True
         return tags
 
-    # --- as a model file: the weights as an array or, where most are zero, as the places and values of the others -----
+    # --- as a model file: the weights as an array or, if most are zero, as the positions and values of the others -----
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes; of the history the last entry is kept, without its time."""
+        """Return the state for `spom.models`; of the history only the last entry is kept, without its time."""
         check_is_fitted(self)
-        # Asked for first: a model in the middle of `partial_fit` calls makes its attributes when they are read.
+        # This comes first: a model between `partial_fit` calls computes its attributes when they are read.
         coef, held = self.coef_, vars(self)
         state = {name: held[name] for name in FITTED if name in held}
         arrays, state["coef"] = _packed(coef)
@@ -128,7 +128,7 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """The estimator again."""
+        """Return the estimator restored from a model file."""
         model = cls(**state["params"])
         coef = _unpacked(state["coef"], arrays)
         model.__dict__.update({name: state[name] for name in FITTED if name in state})
@@ -146,7 +146,7 @@ class LinearModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
 
 def _groups_of(penalty: Any, shape: tuple[int, ...]) -> list[Ints] | None:
-    """The features of each group of a group penalty, or None where the blocks are the features."""
+    """Return the features of each group of a group penalty, or None if the blocks are the features."""
     if penalty is None or getattr(penalty, "groups", None) is None or not hasattr(penalty, "_structure"):
         return None
     groups = penalty._structure(shape)[0]
@@ -164,22 +164,22 @@ def _gives_probabilities(estimator: Any) -> bool:
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
-    """A classifier by linear scores; the subclass sets classes_, coef_, intercept_, loss_ and penalty_."""
+    """A classifier by linear scores; subclasses set classes_, coef_, intercept_, loss_ and penalty_."""
 
     classes_: NDArray[Any]
     loss_: Any
     calibration_: float
 
     def decision_function(self, X: Any) -> Floats:
-        """The scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
+        """Return the scores: a vector for two classes (positive means `classes_[1]`), else one column per class."""
         scores = self._scores(X)
         return scores.reshape(-1) if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the highest score, of each row."""
+        """Return the class with the highest score for each row."""
         check_is_fitted(self)
         X = check_data(self, X, reset=False)
-        # In parts: the scores of many rows and classes may not fit into memory.
+        # Work in parts: the scores of many rows and classes may not fit into memory.
         part = max(1, MANY_SCORES // self.classes_.size)
         found = [self._winners(self._products(X[low : low + part])) for low in range(0, max(1, X.shape[0]), part)]
         return np.asarray(self.classes_[np.concatenate(found)])
@@ -190,9 +190,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, one column per class.
+        """Return the probability of each class, one column per class.
 
-        Where the loss is no likelihood, they are the softmax of the scores times `calibration_`, a number chosen on
+        If the loss is not a likelihood, they are the softmax of the scores times `calibration_`, a number chosen on
         held-out rows.
         """
         scores = self.decision_function(X)
@@ -204,11 +204,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_log_proba(self, X: Any) -> Floats:
-        """The logarithm of the probability of each class."""
+        """Return the logarithm of the probability of each class."""
         scores = self.decision_function(X)
         if not self.loss_.probabilistic:
             return np.asarray(log_softmax(self._odds(scores), axis=1))
-        # The logistic losses are minus the log-likelihood, without the detour by a probability that rounds to 0.
+        # The logistic losses are minus the log-likelihood; this avoids a probability that rounds to 0.
         n, labels = scores.shape[0], ((-1, 1) if scores.ndim == 1 else range(scores.shape[1]))
         return np.column_stack([-self.loss_.value(np.full(n, label), scores) for label in labels])
 
@@ -218,10 +218,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # s
 
 
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
-    """A regressor by a linear score; the subclass sets coef_, intercept_, loss_ and penalty_."""
+    """A regressor by a linear score; subclasses set coef_, intercept_, loss_ and penalty_."""
 
     def predict(self, X: Any) -> Floats:
-        """The score of each row."""
+        """Return the score of each row."""
         return self._scores(X).reshape(-1)
 
 
@@ -231,7 +231,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # sci
 def _packed(coef: Any) -> tuple[Arrays, dict[str, Any]]:
     rows = coef if sparse.issparse(coef) else np.atleast_2d(coef)
     form = {"sparse": sparse.issparse(coef), "ndim": coef.ndim, "shape": list(rows.shape)}
-    # An entry of a list takes 12 bytes with its place, one of an array 8.
+    # A stored entry of a sparse matrix takes 12 bytes with its index, one of an array 8.
     if not form["sparse"] and 3 * np.count_nonzero(rows) > 2 * rows.size:
         return {"coef": rows}, form
     listed = sparse.csr_matrix(rows)
@@ -253,7 +253,7 @@ def _unpacked(form: dict[str, Any], arrays: Arrays) -> Any:
 
 
 def _check_fit(model: Any, coef: Any) -> None:
-    """The weights fit the features and the classes."""
+    """Check that the weights fit the features and the classes."""
     held = vars(model)
     width, bias = coef.shape[-1], np.shape(held["intercept_"])
     rows = 1 if coef.ndim == 1 else coef.shape[0]
@@ -272,7 +272,7 @@ def _check_fit(model: Any, coef: Any) -> None:
 
 
 def _last(history: Any) -> dict[str, Any]:
-    """The last entry of a history, which is an object or a dict of columns."""
+    """Return the last entry of a history, which is an object or a dict of columns."""
     if history is None:
         return {"object": False, "last": {}}
     columns = history if isinstance(history, dict) else history.as_dict()

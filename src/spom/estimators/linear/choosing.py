@@ -1,4 +1,4 @@
-"""What `penalty="auto"`, a penalty's name alone, `loss="auto"` and `scale="auto"` mean to a linear estimator."""
+"""How a linear estimator handles `penalty="auto"`, the name of a penalty, `loss="auto"` and `scale="auto"`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from spom.estimators.linear.strength import Choice, Examples, Path, choose, is_s
 from spom.losses import MulticlassLogistic, MulticlassPowerHinge
 from spom.penalties import SquaredL2, Zero
 
-# The kind of penalty that "auto" stands for.
+# The penalty that "auto" stands for.
 AUTO = SquaredL2(1.0)
-# Of at most this many rows equal ones are merged, and their order in the data does not matter.
+# With at most this many rows, equal rows are merged, and their order in the data does not matter.
 FEW_ROWS = 1000
 
 
 def is_auto(given: Any) -> bool:
-    """Whether a parameter is left to the data."""
+    """Tell whether a parameter is left to the data."""
     return isinstance(given, str) and given == "auto"
 
 
@@ -44,17 +44,17 @@ class Choosing(TakesPenalty, LinearModel):
     calibration_: float
     scale_: Floats | None
     _scaling: Scaling | None = None
-    # What was subtracted from real targets: the intercept has it back.
+    # The value subtracted from real targets, which is added back to the intercept.
     _shift: float = 0.0
 
     def _auto_penalty(self) -> str:
         return "squared-l2"
 
     def set_params(self, **params: Any) -> Self:
-        """As in scikit-learn. `penalty__strength` also works where the penalty is "auto" or a name.
+        """Set parameters as in scikit-learn. `penalty__strength` also works if the penalty is "auto" or a name.
 
         The penalty is then that of the name, or `SquaredL2` for "auto", and `scale="auto"` becomes True: the strength
-        counts in the scale in which "auto" would have chosen it.
+        refers to the scale in which "auto" would have chosen it.
         """
         named = isinstance(params.get("penalty", self.penalty), str)
         super().set_params(**params)
@@ -63,7 +63,7 @@ class Choosing(TakesPenalty, LinearModel):
         return self
 
     def _given_penalty(self, kind: Any = AUTO) -> tuple[Any, bool]:
-        """The penalty, and whether its strength is left to the data; groups that are left out are the rows."""
+        """Return the penalty, and whether its strength is left to the data; omitted groups are the rows."""
         if self.penalty is None:
             return Zero(), False
         if is_auto(self.penalty):
@@ -79,7 +79,7 @@ class Choosing(TakesPenalty, LinearModel):
     ) -> tuple[Any, Floats | None]:
         """Scale the columns and choose what is left to the data; return the columns, and the optimum if it is known.
 
-        Sets `penalty_`, `loss_`, `scale_` and, where the loss is no likelihood, `calibration_`.
+        Sets `penalty_`, `loss_`, `scale_` and, if the loss is not a likelihood, `calibration_`.
         """
         penalty, left = self._given_penalty(kind)
         wanted = self._scales(kind)
@@ -93,9 +93,10 @@ class Choosing(TakesPenalty, LinearModel):
         return _scaled(examples, self._scaling).X, theta
 
     def _choice(self, examples: Examples, penalty: Any, seed: int, path: Path | None) -> Choice:
-        """Strength and loss, and, of few rows with columns that are alike, one scale for all of them if it is better.
+        """Choose strength and loss; for few rows with similar columns also try one common scale, and take the better.
 
-        Few dense rows gain by it (docs: defaults): columns that vary little, as at the border of images, say little.
+        Few dense rows gain by it (docs: defaults): columns that vary little, as at the border of images, carry little
+        information.
         """
         rows, losses = self._judges(examples), self._losses(examples.X)
         choice = choose(_scaled(rows, self._scaling), losses, penalty, seed, path)
@@ -110,21 +111,21 @@ class Choosing(TakesPenalty, LinearModel):
         return rival
 
     def _scales(self, kind: Any) -> bool:
-        """Whether to learn as if columns were standardised."""
+        """Tell whether to learn as if columns were standardised."""
         return self._given_penalty(kind)[1] if is_auto(self.scale) else bool(self.scale)
 
     def _judges(self, examples: Examples) -> Examples:
-        """The examples; of few rows equal ones are merged, so that their order and repetition do not matter."""
+        """Return the examples; among few rows equal ones are merged, so their order and repetition do not matter."""
         X, y, weight = examples.X, examples.y, examples.weight
         if X.shape[0] <= FEW_ROWS:
             X, y, weight = merged(X, y, weight)
         return Examples(X, y, weight, examples.outputs, examples.intercept)
 
     def _losses(self, X: Any) -> list[Any]:
-        """The losses to choose from, the default first.
+        """Return the losses to choose from, the default first.
 
-        Where features of sparse data outnumber rows, one class against the rest does best; elsewhere the likelihood
-        does. The suite says so (docs: defaults), and held-out rows may overrule it.
+        For sparse data with more features than rows, one class against the rest does best; otherwise the likelihood
+        does. This is a result of the benchmark suite (docs: defaults), and held-out rows may overrule it.
         """
         if not is_auto(self.loss) or self.loss_.target != "class":
             return [self.loss_]
@@ -140,7 +141,7 @@ class Choosing(TakesPenalty, LinearModel):
         return choice.theta
 
     def _on_stream(self) -> None:
-        """What is left to the data where there are no rows to hold out."""
+        """Set the parameters left to the data for a stream, which has no rows to hold out."""
         self.penalty_, left = self._given_penalty(Zero())
         self._scaling, self.scale_, self._shift = None, None, 0.0
         if left and self.penalty != "auto":
@@ -150,7 +151,7 @@ class Choosing(TakesPenalty, LinearModel):
             )
 
     def _unfolded(self, theta: Floats) -> Floats:
-        """Weights and intercept in the user's scale."""
+        """Return weights and intercept in the user's scale."""
         found = theta if self._scaling is None else self._scaling.unfold(theta, self.fit_intercept)
         return found if self._shift == 0.0 else _raised(found, self._shift)
 
@@ -159,7 +160,7 @@ class Choosing(TakesPenalty, LinearModel):
         return found if self._scaling is None else self._scaling.fold(found, self.fit_intercept)
 
     def _warn_if_zero(self, coef: Any) -> None:
-        """Warn where nothing was learnt."""
+        """Warn if nothing was learnt."""
         if (
             np.any(coef.data if sparse.issparse(coef) else coef)
             or np.size(coef) == 0
@@ -180,7 +181,7 @@ def _scaled(examples: Examples, scaling: Scaling | None) -> Examples:
 
 
 def _raised(theta: Floats, shift: float) -> Floats:
-    """theta with a larger intercept, its last entry."""
+    """Return theta with `shift` added to the intercept, its last entry."""
     found = theta.copy()
     found[-1] += shift
     return found

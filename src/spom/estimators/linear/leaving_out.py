@@ -1,6 +1,6 @@
-"""Ridge regression judged by leaving out one row at a time, exactly, for all strengths at once.
+"""Ridge regression with exact leave-one-out errors, for all strengths at once.
 
-With S the matrix that maps targets to fitted values, the error at row i of the model that did not see it is
+With S the matrix that maps targets to fitted values, the error at row i of the model learnt without it is
 
     (y_i - (S y)_i) / (1 - S_ii),
 
@@ -19,24 +19,24 @@ from spom.core.arrays import Floats, Ints
 if TYPE_CHECKING:
     from spom.estimators.linear.strength import Examples
 
-# rows * columns * min(rows, columns) of the data: below this the eigendecomposition takes less time than the passes
-# that it saves, about a second at the limit.
+# Limit of rows * columns * min(rows, columns). Below it the eigendecomposition takes less time than the passes that
+# it saves, about a second at the limit.
 MOST_WORK = 4e9
-# A row that decides its own fitted value has no error without it: the quotient is bounded.
+# A row that determines its own fitted value has no leave-one-out error: the quotient is bounded.
 LEAST_REST = 1e-9
 
 
 def is_small(examples: Examples) -> bool:
-    """Whether the data are dense and small enough for an eigendecomposition."""
+    """Tell whether the data are dense and small enough for an eigendecomposition."""
     n, d = examples.X.shape
     return not sparse.issparse(examples.X) and n * d * min(n, d) <= MOST_WORK
 
 
 def errors_left_out(examples: Examples, strengths: Floats, rows: Ints) -> Floats:
-    """(strengths, rows): y_i less the prediction of the model learnt from all rows but i, for i in `rows`.
+    """Return (strengths, rows): y_i minus the prediction of the model learnt from all rows but i, for i in `rows`.
 
-    The model minimises sum_i share_i (y_i - <w, x_i> - b)^2 / 2 + strength / 2 norm(w)^2, b free where there is an
-    intercept; the shares, proportional to the weights, stay as they are when a row is left out.
+    The model minimises sum_i share_i (y_i - <w, x_i> - b)^2 / 2 + strength / 2 norm(w)^2, where b is free if there is
+    an intercept. The shares, proportional to the weights, do not change when a row is left out.
 
     >>> import numpy as np
     >>> from spom.estimators.linear.strength import Examples
@@ -63,7 +63,7 @@ def errors_left_out(examples: Examples, strengths: Floats, rows: Ints) -> Floats
 
 
 def solution(examples: Examples, strength: float) -> Floats:
-    """theta of the model that is learnt from all rows.
+    """Return theta of the model learnt from all rows.
 
     >>> from spom.estimators.linear.strength import Examples
     >>> data = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]), None, None, True)
@@ -79,7 +79,7 @@ def solution(examples: Examples, strength: float) -> Floats:
 
 
 def _weighed(examples: Examples) -> tuple[Floats, Floats, Floats]:
-    """(rows, targets, shares): centred if there is an intercept, and times the roots of the shares."""
+    """Return (rows, targets, shares): centred if there is an intercept, and multiplied by the roots of the shares."""
     share = examples.weights / examples.weights.sum()
     A, a = np.array(examples.X), np.array(examples.y, dtype=np.float64)
     if examples.intercept:

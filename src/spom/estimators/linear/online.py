@@ -40,39 +40,39 @@ class OnlineClassifier(Online, LinearClassifier):
     loss : `"auto"`, `"logistic"`, `"hinge"`, `"power-hinge"`, or a loss object. With more than two classes it takes
         its multiclass form; `coef_` then has one row per class, and a penalty on rows ties a feature's weights for all
         classes, as in `GroupLasso(s, groups="rows")`. `"auto"` is logistic for two classes; for more, held-out rows
-        choose between the logistic loss and the squared hinge of each class against the rest. There are
-        probabilities in either case.
+        choose between the logistic loss and the squared hinge of each class against the rest. Probabilities are
+        available in either case.
     penalty : `"auto"`: a `SquaredL2` with a strength that is chosen on held-out rows (15 %); the registered name of a
-        penalty, whose strength is chosen in the same way; an object of `spom.penalties`, taken as it is; or None: no
+        penalty, whose strength is chosen in the same way; an object of `spom.penalties`, used as it is; or None: no
         penalty. The intercept is never penalised. A stream has no rows to hold out: `"auto"` is no penalty there.
     scale : whether to learn as if dense columns were standardised. `coef_` is in the scale of X in any case; the
-        penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and divided only where their entries
-        are more than 10 times larger or smaller than those of the median column. `"auto"`: where the strength is
-        chosen, so that a penalty object means the problem that it states; up to a thousand dense rows with classes,
+        penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and are divided only if their entries
+        are more than 10 times larger or smaller than those of the median column. `"auto"` scales if the strength is
+        chosen, so a penalty object defines exactly the stated problem. Up to a thousand dense rows with classes,
         whose columns have about the same range, may get one scale for all columns. Streams are not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once).
-    batch_size : examples in a round, None for all of them.
-    fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs are threads, for
-        `step="auto"` with penalties of single weights and one score; anything else uses one.
+    batch_size : examples per round, None for all of them.
+    fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs is the number of threads
+        for `step="auto"` with penalties of single weights and one score; anything else uses one thread.
     early_stopping : hold out `validation_fraction` of the data, stop when their loss has not fallen by `tol` for
-        `n_iter_no_change` epochs, and keep the best epoch's weights.
-    tol : without early stopping, stop when the objective has fallen by less than this (times its size, where that
-        is over one) in `n_iter_no_change` epochs in a row; None makes all `epochs`, and computes no objective.
+        `n_iter_no_change` epochs, and keep the weights of the best epoch.
+    tol : without early stopping, stop when the objective has fallen by less than this (times its size, if that
+        is over one) in `n_iter_no_change` epochs in a row; None runs all `epochs`, and computes no objective.
     verbose : 1 shows a progress line on a terminal, for runs of more than two seconds.
     callbacks : objects that are called after each epoch, and may end the run: see `spom.core.callbacks`.
 
-    Up to a thousand rows in memory, rows that are equal are taken together and their order does not matter (unless
-    `shuffle=False`): a weight of two is the same as the row twice, to the bit.
+    With up to a thousand rows in memory, equal rows are merged and their order does not matter (unless
+    `shuffle=False`): a weight of two gives the same result as repeating the row, to the bit.
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn; coef_ has exact zeros. With an
         l1 penalty, sparse rows and more than 2^24 weights (features times classes) coef_ is a CSR matrix, as after
-        `sparsify`, and only weights that are not zero take memory; `densify` makes an array of it.
-    penalty_, loss_, scale_ : what was chosen or given; scale_ is None where nothing was scaled.
-    blocks_, block_weights_, selected_ : the penalty's blocks, their shares of the norm, and which are not zero.
+        `sparsify`, and only non-zero weights take memory; `densify` turns it into an array.
+    penalty_, loss_, scale_ : the chosen or given values; scale_ is None if nothing was scaled.
+    blocks_, block_weights_, selected_ : the penalty's blocks, their shares of the norm, and the non-zero blocks.
     history_ : loss, step, non-zeros and time of each epoch. converged_ : whether a stopping rule ended the run.
 
     Examples
@@ -132,15 +132,15 @@ class OnlineClassifier(Online, LinearClassifier):
         checkpoint_every: int | float | str = "60s",
         resume: bool = False,
     ) -> Self:
-        """Learn from data in memory, or, with y left out, from a stream.
+        """Learn from data in memory, or, without y, from a stream.
 
         A stream is an iterable of (X, y) or (X, y, sample_weight) blocks, or the path of an svmlight file, plain or
         compressed, of any length. `classes` announces the labels; without it they are those of y, of the file,
         or of the stream's first block.
 
-        `dev` is a pair (X, y): the epoch with the best score there is kept, and with `early_stopping` the run ends
-        after `n_iter_no_change` epochs without a better one. `checkpoint` is a file for the state of the run, written
-        every N epochs, or seconds ("60s"), or only where the run is stopped ("stop"); with `resume` the run
+        `dev` is a pair (X, y): the epoch with the best score on it is kept, and with `early_stopping` the run ends
+        after `n_iter_no_change` epochs without an improvement. `checkpoint` is a file for the state of the run, written
+        every N epochs, or seconds ("60s"), or only when the run is stopped ("stop"). With `resume` the run
         continues from there, to the same bits.
         """
         watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
@@ -151,7 +151,7 @@ class OnlineClassifier(Online, LinearClassifier):
             counted = labels if weight is None else labels[weight > 0]
             self._start(check_classes(counted) if classes is None else check_classes(classes))
             form = self.penalty_.elastic()
-            # An l1 penalty of sparse data keeps the weights that are not zero alone.
+            # An l1 penalty on sparse data stores only the non-zero weights.
             if self._outputs() is not None and not (sparse.issparse(X) and form is not None and form.l1 > 0.0):
                 many = self.classes_.size
                 check_room(X.shape[1], many, 2, f"the weights of {many:,} classes and {X.shape[1]:,} features")
@@ -163,7 +163,7 @@ class OnlineClassifier(Online, LinearClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from one more block; the first call announces all `classes`, later ones may leave them out."""
+        """Learn from one more block; the first call announces all `classes`, later ones may omit them."""
         with all_or_nothing(self):
             new = not self._begun()
             self._start(self._announced(classes, new))
@@ -182,7 +182,7 @@ class OnlineClassifier(Online, LinearClassifier):
         return self
 
     def _block(self, block: tuple[Any, Any, Any], reset: bool) -> Block:
-        """A block of a stream as the solver takes it."""
+        """Return a block of a stream as the solver takes it."""
         X, labels, weight = check_examples(self, block, check_labels, reset=reset)
         return X, *self._encoded(labels, weight, self._stream_weights())
 
@@ -199,16 +199,16 @@ class OnlineClassifier(Online, LinearClassifier):
     def _encoded(
         self, labels: NDArray[Any], weight: Floats | None, by_class: Floats | None
     ) -> tuple[Any, Floats | None]:
-        """Labels as the loss takes them, -1 and +1 or indices, and the weights of the examples."""
+        """Return labels as the loss takes them, -1 and +1 or indices, and the weights of the examples."""
         if weight is not None and self.classes_.dtype.kind == labels.dtype.kind:
-            # A label whose examples all have weight zero need not be known.
+            # A label whose examples all have weight zero may be unknown.
             labels = np.where((weight == 0) & ~np.isin(labels, self.classes_), self.classes_[0], labels)
         index = encode(labels, self.classes_)
         target = index if self.loss_.target == "class" else np.where(index == 1, 1.0, -1.0)
         return target, combined_weights(weight, by_class, index)
 
     def _announced(self, classes: ArrayLike | None, new: bool) -> NDArray[Any]:
-        """The classes of a block: announced at the first call, and the same ever after."""
+        """Return the classes of a block: they are announced in the first call, and stay the same."""
         if new and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: all labels that can come")
         found = self.classes_ if classes is None else check_classes(classes)
@@ -282,7 +282,7 @@ class OnlineRegressor(Online, LinearRegressor):
         checkpoint_every: int | float | str = "60s",
         resume: bool = False,
     ) -> Self:
-        """Learn from data in memory, or, with y left out, from a stream: see `OnlineClassifier.fit`."""
+        """Learn from data in memory, or, without y, from a stream: see `OnlineClassifier.fit`."""
         watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         with all_or_nothing(self):
             if is_stream(X, y):

@@ -40,14 +40,14 @@ from spom.solvers.linear.online import OnlineProximal
 
 # Strengths are chosen by the loss on held-out rows, which needs no exact solutions.
 ROUGH, ROUGH_ROUNDS = 1e-2, 200
-# Online passes before L-BFGS: with 10 it needed 0 to 70 rounds on six sets, without them 30 to 250, which cost more.
+# Online passes before L-BFGS: after 10 it needed 0 to 70 rounds on six sets; without them 30 to 250, which cost more.
 PASSES = 20
-# Rows are held out by a fixed seed: these estimators have no other use for one.
+# Rows are held out by a fixed seed: these estimators use none otherwise.
 SEED = 0
 
 
 class Proximal(Choosing):
-    """What the regressor and the classifier share: the problem, the solver, and what a run leaves behind."""
+    """The base of the regressor and the classifier: the problem, the solver, and the results of a run."""
 
     loss: Any
     penalty: Any
@@ -78,7 +78,7 @@ class Proximal(Choosing):
         ratio: float = 1e-3,
         sample_weight: ArrayLike | None = None,
     ) -> Path:
-        """The solutions for falling strengths, each from the last, after safe screening; fits nothing.
+        """Return the solutions for decreasing strengths, with warm starts and safe screening; this fits nothing.
 
         With more than two classes each of `coefs` has one row per feature and one column per class.
 
@@ -96,7 +96,7 @@ class Proximal(Choosing):
         return path(problem, self._penalty(), solver=self._method, **options)
 
     def _checked(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> LinearSmooth:
-        """The problem that X and y state; sets `classes_` of a classifier."""
+        """Return the problem defined by X and y; set `classes_` of a classifier."""
         raise NotImplementedError  # regressors and classifiers have their own
 
     @property
@@ -110,11 +110,11 @@ class Proximal(Choosing):
         return LinearSmooth(X, y, loss, fit_intercept=self.fit_intercept, sample_weight=weights, outputs=outputs)
 
     def _penalty(self) -> Any:
-        """The penalty of a path, whose strengths are given apart; "auto" is L1 there."""
+        """Return the penalty of a path, whose strengths are given separately; "auto" is L1 there."""
         return self._given_penalty(L1(1.0))[0]
 
     def _chosen(self, problem: LinearSmooth) -> tuple[LinearSmooth, Floats | None]:
-        """The problem in the scale and with the loss that were chosen, and its optimum where it is known.
+        """Return the problem with the chosen scale and loss, and its optimum if it is known.
 
         Sets `penalty_`, `loss_` and `scale_`.
         """
@@ -122,14 +122,14 @@ class Proximal(Choosing):
         weights = None if np.ptp(problem.weights) == 0.0 else problem.weights * problem.y.size
         examples = Examples(problem.X, problem.y, weights, problem.outputs, self.fit_intercept)
         named = isinstance(self.penalty, str) and self.penalty != "auto"
-        # Working sets and steps in other norms have no solver for a squared penalty.
+        # Working sets and steps in other norms do not support a squared penalty.
         kind = L1(1.0) if self.solver in ("working-set", "gpm", "accgpm") else AUTO
         X, theta = self._prepared(examples, kind, SEED, self._path if named or kind is not AUTO else None)
         unchanged = self._scaling is None and self.loss_ is problem.loss
         return problem if unchanged else replaced(problem, X, self.loss_), theta
 
     def _path(self, examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
-        """Rough solutions for the penalties of a path, each from the one before."""
+        """Yield rough solutions for the penalties of a path, each with a warm start from the previous one."""
         options: dict[str, Any] = {"sample_weight": examples.weight, "outputs": examples.outputs}
         part = LinearSmooth(examples.X, examples.y, loss, fit_intercept=examples.intercept, **options)
         theta = None
@@ -139,7 +139,7 @@ class Proximal(Choosing):
             yield theta
 
     def _solve(self, problem: LinearSmooth, penalty: Any, start: Floats | None = None, polish: bool = False) -> None:
-        """Run the solver and keep what it found; `polish` runs a few more rounds, to near rounding."""
+        """Run the solver and keep its solution; `polish` runs a few more rounds, to near rounding."""
         if self.warm_start:
             start = self._start(problem)
         elif start is None:
@@ -164,9 +164,9 @@ class Proximal(Choosing):
         self._warn_if_zero(self.coef_)
 
     def _online(self, problem: LinearSmooth, penalty: Any) -> Floats | None:
-        """Where online passes end, for L-BFGS to start from; None for other solvers, and where they do not help.
+        """Return the result of online passes as the start of L-BFGS; None for other solvers, and if it does not help.
 
-        Of few rows a start would save nothing, and the order of the rows would matter.
+        With few rows a start would save nothing, and the order of the rows would matter.
         """
         few = problem.X.shape[0] <= FEW_ROWS
         if few or self.solver not in ("auto", "quasi-newton") or not is_smooth(penalty):
@@ -197,11 +197,11 @@ class Proximal(Choosing):
         self.history_ = solution.history.as_dict()
 
     def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
-        """coef_ and intercept_ in scikit-learn's shapes."""
+        """Return coef_ and intercept_ in scikit-learn's shapes."""
         raise NotImplementedError  # regressors and classifiers have their own
 
     def _start(self, problem: LinearSmooth) -> Floats | None:
-        """The weights of the fit before, where they fit."""
+        """Return the weights of the previous fit, if their shape fits."""
         if not hasattr(self, "coef_"):
             return None
         w = self._weights()
@@ -215,13 +215,13 @@ class Proximal(Choosing):
 
 
 def replaced(problem: LinearSmooth, X: Any, loss: Any) -> LinearSmooth:
-    """The same examples with other columns and another loss."""
+    """Return the same examples with other columns and another loss."""
     options: dict[str, Any] = {"fit_intercept": problem.fit_intercept, "outputs": problem.outputs}
     return LinearSmooth(X, problem.y, loss, sample_weight=problem.weights, **options)
 
 
 def warn_if_not(solution: Solution, max_iter: int) -> None:
-    """Warn when the solver stopped before it converged."""
+    """Warn if the solver stopped before it converged."""
     if solution.converged:
         return
     measure = "residual" if np.isnan(solution.gap) else "duality gap"
@@ -243,31 +243,31 @@ def warn_if_not(solution: Solution, max_iter: int) -> None:
 class ProximalRegressor(LinearRegressor, Proximal):
     r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi = 1/2 (y - a)^2.
 
-    `ProximalRegressor(penalty=L1(s))` is scikit-learn's `Lasso(alpha=s)`; any penalty with a prox can take its
-    place: elastic net, group, sparse group, tree, overlapping and latent groups, balls and boxes.
+    `ProximalRegressor(penalty=L1(s))` is scikit-learn's `Lasso(alpha=s)`. Any other penalty with a prox can be used
+    instead: elastic net, group, sparse group, tree, overlapping and latent groups, balls and boxes.
 
     Parameters
     ----------
     loss : loss or name
-        A smooth loss of regression, by default the squared loss.
+        A smooth regression loss, by default the squared loss.
     penalty : penalty, name, "auto" or None
-        "auto": a `SquaredL2` with a strength that is chosen on held-out rows, or an `L1` where solver is
-        "working-set". By its name alone a penalty gets its strength in the same way, from the path of its
-        strengths. None: no penalty. The intercept is never penalised.
+        "auto": a `SquaredL2` with a strength that is chosen on held-out rows, or an `L1` if solver is
+        "working-set", "gpm" or "accgpm". For a penalty given by name the strength is chosen in the same way, from the
+        path of its strengths. None: no penalty. The intercept is never penalised.
     scale : "auto" or bool
-        Whether to learn as if dense columns were standardised, as in `OnlineClassifier`. "auto": where the strength is
-        chosen. `coef_` is in the scale of X in any case.
+        Whether to learn as if dense columns were standardised, as in `OnlineClassifier`. "auto" scales if the strength
+        is chosen. `coef_` is in the scale of X in any case.
     solver : {"auto", "working-set", "quasi-newton", "fista", "ista", "gpm", "accgpm"}
-        "auto" takes working sets (block coordinate descent with Newton steps) for L1, ElasticNet, GroupLasso
-        and SparseGroupLasso, L-BFGS ("quasi-newton") for SquaredL2, and FISTA for all else.
+        "auto" uses working sets (block coordinate descent with Newton steps) for L1, ElasticNet, GroupLasso
+        and SparseGroupLasso, L-BFGS ("quasi-newton") for SquaredL2, and FISTA for all others.
     norm : "l1", "linf", "l2" or an `AtomicNorm`
-        The norm of the steps of "gpm" (proximal gradients in that norm) and "accgpm" (their acceleration); of other
-        solvers none. In l1 a step moves few weights; in l-inf a step of the latent group lasso is a linear program.
+        The norm of the steps of "gpm" (proximal gradients in that norm) and "accgpm" (the accelerated form); other
+        solvers ignore it. In l1 a step moves few weights; in l-inf, for the latent group lasso, it is a linear program.
     tol : float
-        The run ends when the duality gap is at most tol times the loss of the best constant; where no gap is
-        known, when the proximal residual is at most tol times the gradient's norm there.
+        The run ends when the duality gap is at most tol times the loss of the best constant; if no gap is
+        known, when the proximal residual is at most tol times the gradient's norm at the best constant.
     max_iter : int
-        The most rounds of the solver; a `ConvergenceWarning` says when they were too few.
+        The maximum number of rounds of the solver; a `ConvergenceWarning` is raised if it is too small.
     fit_intercept, warm_start
         As in scikit-learn.
     verbose : int
@@ -319,14 +319,14 @@ class ProximalRegressor(LinearRegressor, Proximal):
 class ProximalClassifier(LinearClassifier, Proximal):
     r"""minimise (1/N) sum_i s_i phi(y_i, x_i . w + b) + Omega(w), with phi the logistic loss.
 
-    With more than two classes the loss takes its multiclass form and w is a matrix with one row per feature, of its
-    weights for all classes; `GroupLasso(s)` or `GroupLInf(s)`, groups left out, then switch features off for
-    all classes at once.
+    With more than two classes the loss takes its multiclass form, and w is a matrix with one row per feature, which
+    holds its weights for all classes. `GroupLasso(s)` or `GroupLInf(s)`, without groups, then set the weights of a
+    feature to zero for all classes at once.
 
     Parameters
     ----------
     loss : loss or name
-        A smooth loss of classification: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes; for more,
+        A smooth classification loss: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes; for more,
         held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
     penalty, scale, solver, norm, tol, max_iter, fit_intercept, warm_start, verbose
         As in `ProximalRegressor`.
@@ -376,6 +376,6 @@ class ProximalClassifier(LinearClassifier, Proximal):
     def _shaped(self, w: Floats, b: Any) -> tuple[Floats, Any]:
         if w.ndim == 1:
             return w[None, :].copy(), np.atleast_1d(np.asarray(b, dtype=np.float64)).copy()
-        # All intercepts may rise together without a change of the loss; those that sum to zero stand for all.
+        # Raising all intercepts together does not change the loss; return those that sum to zero.
         bias = np.zeros(w.shape[1]) if np.ndim(b) == 0 else b - np.mean(b)
         return np.ascontiguousarray(w.T), bias

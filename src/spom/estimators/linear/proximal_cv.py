@@ -1,4 +1,4 @@
-"""The strength chosen by cross-validation: a path on each fold, scored on what was left out."""
+"""The strength chosen by cross-validation: a path on each fold, scored on the held-out part."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, check_grid, path, strength_grid
 
-# The grid for a penalty that no strength makes zero, such as a squared norm.
+# The grid for penalties that no strength makes zero, such as squared norms.
 WIDE = (1e3, 1e-7)
 
 
 class ProximalCV:
-    """What the cross-validated models share. Mixed into a regressor or a classifier."""
+    """The base of the cross-validated models, mixed into a regressor or a classifier."""
 
     strengths: Any
     n_strengths: int
@@ -35,7 +35,7 @@ class ProximalCV:
     cv: Any
     scoring: Any
     n_jobs: int | None
-    # Parameters of the plain models that these do not have.
+    # Parameters of the plain models that these models do not have.
     norm: Any = "l1"
     warm_start: bool = False
 
@@ -54,16 +54,16 @@ class ProximalCV:
             delayed(self._fold)(problem, penalty, grid, train, test) for train, test in folds
         )
         self.strengths_, self.cv_scores_ = grid, np.array(scores).T
-        # Folds of different weight count as much as the examples in them.
+        # Weight the folds by the examples in them.
         shares = np.array([problem.weights[test].sum() for _, test in folds])
         means = self.cv_scores_ @ (shares / shares.sum())
         best = int(np.argmax(means))
         self.strength_, self.best_score_ = float(grid[best]), float(means[best])
-        # One more problem among hundreds: solve it to many digits.
+        # This is one more problem among hundreds: solve it to many digits.
         self._solve(problem, with_strength(penalty, self.strength_), polish=True)
 
     def _scaled(self: Any, problem: LinearSmooth) -> LinearSmooth:
-        """The problem on scaled columns, where the scale is left to the data and the strength always is."""
+        """Return the problem on scaled columns, if `scale` says so; "auto" scales them with `penalty="auto"`."""
         wanted = is_auto(self.penalty) if is_auto(self.scale) else bool(self.scale)
         real = problem.loss.target == "real"
         self._scaling = measured(problem.X, problem.weights, problem.fit_intercept, real) if wanted else None
@@ -71,7 +71,7 @@ class ProximalCV:
         return problem if self._scaling is None else replaced(problem, self._scaling.apply(problem.X), problem.loss)
 
     def _folds(self: Any, y: Any) -> Any:
-        """`cv`, or five folds; fewer where the smallest class, or the data, has fewer members."""
+        """Return `cv`, or five folds; fewer if the smallest class, or the data, has fewer members."""
         if self.cv is not None:
             return self.cv
         members = np.unique(y, return_counts=True)[1].min() if is_classifier(self) else y.size
@@ -88,9 +88,9 @@ class ProximalCV:
             return np.geomspace(*WIDE, self.n_strengths)
 
     def _fold(self: Any, problem: LinearSmooth, penalty: Any, grid: Floats, train: Any, test: Any) -> Floats:
-        """The score of each strength on the test part, after a path on the training part."""
+        """Return the score of each strength on the test part, after a path on the training part."""
         part = _rows(problem, train)
-        # Folds that run at the same time would write over each other's line.
+        # Folds that run in parallel would overwrite each other's line.
         verbose = bool(self.verbose) and self.n_jobs in (None, 1)
         found = path(
             part, penalty, strengths=grid, solver=self.solver, tol=self.tol, max_iter=self.max_iter, verbose=verbose
@@ -102,7 +102,7 @@ class ProximalCV:
         return scores
 
     def _scored(self: Any, problem: LinearSmooth, found: Path, test: Any) -> Floats:
-        """By a scorer of scikit-learn, on a model with the path's weights; it gets the sample weights."""
+        """Score a model with the path's weights by a scikit-learn scorer, which gets the sample weights."""
         model = clone(self)
         model.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
         model.loss_ = problem.loss
@@ -124,7 +124,7 @@ def _rows(problem: LinearSmooth, which: Any) -> LinearSmooth:
         problem.y[which],
         problem.loss,
         fit_intercept=problem.fit_intercept,
-        # A fold may hold nothing but examples of weight zero; its share of the score is then zero too.
+        # A fold may contain only examples of weight zero; its share of the score is then zero too.
         sample_weight=weights if weights.any() else None,
         outputs=problem.outputs,
     )
@@ -141,10 +141,10 @@ def _thetas(found: Path, problem: LinearSmooth) -> Any:
 class ProximalRegressorCV(ProximalCV, ProximalRegressor):
     """`ProximalRegressor` with the strength of its penalty chosen by cross-validation; `penalty="auto"` is L1.
 
-    `strengths` is the grid; left out, `n_strengths` values from the smallest that gives zero weights down to
+    `strengths` is the grid; by default, `n_strengths` values from the smallest that gives zero weights down to
     `ratio` of it. `cv` is a number of folds, a splitter or an iterable of splits. `scoring` is a scorer of
-    scikit-learn; None means the mean loss on what was left out, with sample weights. All other parameters
-    are those of `ProximalRegressor`. After `fit` also: `strength_`, `best_score_`, `strengths_` and
+    scikit-learn; None means the mean loss on the held-out part, with sample weights. All other parameters
+    are those of `ProximalRegressor`. Further attributes after `fit`: `strength_`, `best_score_`, `strengths_` and
     `cv_scores_` (one row per strength, one column per fold).
 
     >>> import numpy as np
@@ -186,8 +186,8 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
 class ProximalClassifierCV(ProximalCV, ProximalClassifier):
     """`ProximalClassifier` with the strength of its penalty chosen by cross-validation.
 
-    See `ProximalRegressorCV` for `strengths`, `n_strengths`, `ratio`, `cv` and `scoring`, and for what there
-    is after `fit`.
+    See `ProximalRegressorCV` for `strengths`, `n_strengths`, `ratio`, `cv` and `scoring`, and for the attributes
+    after `fit`.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale

@@ -1,4 +1,4 @@
-"""How the online estimators run a solver: which one, for how long, and what is kept of it."""
+"""Runs of the online estimators: the choice of the solver, stopping, and the results that are kept."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from spom.solvers.linear.data import as_rows
 from spom.solvers.linear.online import OnlineProximal, Run
 from spom.solvers.linear.scores import table_scores
 
-# What `fit` takes besides the data, for `partial_fit`, which takes none of it.
+# The defaults of the arguments of `fit` besides the data, for `partial_fit`, which has none of them.
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
 
 
-# What is read from a run that stays between calls of `partial_fit`, on first use.
+# Attributes read on first use from a run that is kept between calls of `partial_fit`.
 LATE = ("coef_", "intercept_", "history_", "converged_", "n_rounds_", "_resume", "_entries")
 Block = tuple[Any, Any, Floats | None]
 _reading = threading.RLock()
 
 
 class Live(NamedTuple):
-    """A run that stays between calls of `partial_fit`, and the parameters that it was made with."""
+    """A run kept between calls of `partial_fit`, and its parameters."""
 
     run: Run
     parameters: dict[str, Any]
 
     def fits(self, parameters: dict[str, Any]) -> bool:
-        """Whether the parameters are still the same: numbers and names by value, objects by identity."""
+        """Tell whether the parameters are unchanged: numbers and names by value, objects by identity."""
         mine = self.parameters
         return mine.keys() == parameters.keys() and all(
             a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
@@ -80,7 +80,7 @@ class Online(TakesCallbacks, Choosing):
     _live: Live
 
     def _check_parameters(self) -> None:
-        """The operators, checked; errors come before any work."""
+        """Set the operators and check the parameters; errors are raised before any work."""
         self.penalty_ = self._given_penalty()[0]
         self.mirror_ = operator("mirror", self.mirror)
         whole = isinstance(self.epochs, (int, np.integer)) and not isinstance(self.epochs, bool)
@@ -92,7 +92,7 @@ class Online(TakesCallbacks, Choosing):
     # --- solvers -----------------------------------------------------------------------------------------
 
     def _kind(self) -> Any:
-        """The kind of penalty that "auto" stands for; mirror maps have composite steps with l1."""
+        """Return the kind of penalty that "auto" stands for; mirror maps have composite steps with l1."""
         return AUTO if self.mirror_ is None else L1(1.0)
 
     def _seed(self) -> int:
@@ -122,7 +122,7 @@ class Online(TakesCallbacks, Choosing):
     def _fit_memory(
         self, data: tuple[Any, Any, Floats | None], loss: Any, outputs: int | None, watch: dict[str, Any]
     ) -> None:
-        """`epochs` passes over data in memory; `watch` has dev, checkpoint, checkpoint_every and resume."""
+        """Run `epochs` passes over data in memory; `watch` has dev, checkpoint, checkpoint_every and resume."""
         X, y, weight = data
         start = self._point() if self.warm_start and hasattr(self, "coef_") else None
         if start is not None and start.shape != _shape(X, self.fit_intercept, outputs):
@@ -149,11 +149,11 @@ class Online(TakesCallbacks, Choosing):
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         final = self._learn(trainer, learner)
         if best is not None and held is None:
-            # The choice of the strength found the optimum; passes are slow to reach it with collinear columns.
+            # The choice of the strength found the optimum, which online passes reach slowly with collinear columns.
             self._keep(replace(final, theta=best), self.converged_)
 
     def _centred(self, y: Any, weight: Floats | None, loss: Any) -> Any:
-        """Real targets less their mean, where columns are scaled too: an online step never reaches a far offset."""
+        """Subtract the mean of real targets if columns are scaled too: online steps would not reach a large offset."""
         centre = loss.target == "real" and self.fit_intercept and self._scales(self._kind())
         self._shift = float(np.average(y, weights=weight)) if centre else 0.0
         return y - self._shift if centre else y
@@ -167,7 +167,7 @@ class Online(TakesCallbacks, Choosing):
         total: int | None = None,
         watch: dict[str, Any] | None = None,
     ) -> None:
-        """One pass over blocks that come one after another; `start` is the state to resume from."""
+        """Run one pass over successive blocks; `start` is the state to resume from."""
         if self.early_stopping:
             raise Unsupported("early_stopping needs data in memory, to hold some out; a stream is read once")
         self._on_stream()
@@ -176,7 +176,7 @@ class Online(TakesCallbacks, Choosing):
         seed = trainer.seed(self._seed)
 
         def solver(state: State | None, done: int) -> OnlineProximal:
-            # What the run before the checkpoint has learnt from is read again, and dropped.
+            # Blocks learnt before the checkpoint are read again and dropped.
             rest = islice(blocks, done, None) if done else blocks
             return self._solver(rest, None, loss, outputs, seed, start=start if state is None else state)
 
@@ -187,11 +187,11 @@ class Online(TakesCallbacks, Choosing):
     # --- partial_fit -------------------------------------------------------------------------------------
 
     def _begun(self) -> bool:
-        """Whether something was learnt already."""
+        """Tell whether anything was learnt before."""
         return "_live" in vars(self) or hasattr(self, "coef_")
 
     def _learn_block(self, block: Block, loss: Any, outputs: int | None) -> None:
-        """One more block: at the cost of its rows where they have fewer entries than X has columns."""
+        """Learn from one more block, at the cost of its rows if they have fewer entries than X has columns."""
         if not self._stays(block, loss, outputs):
             self._fit_blocks([block], loss, outputs, self._state_to_go_on_from())
 
@@ -218,7 +218,7 @@ class Online(TakesCallbacks, Choosing):
             self.__dict__.pop(name, None)
 
     def _materialise(self) -> None:
-        """Read all that was learnt from the run that stays; it stays as it is."""
+        """Read all results from the run that is kept; the run itself does not change."""
         live = self._live
         state = live.run.state()
         trainer = self._trainer(NO_WATCH, dict)
@@ -227,7 +227,7 @@ class Online(TakesCallbacks, Choosing):
 
     def __getattr__(self, name: str) -> Any:
         if name in LATE:
-            # Threads that predict at the same time wait for the first of them.
+            # Threads that predict at the same time wait for the first one.
             with _reading:
                 if name not in vars(self) and "_live" in vars(self):
                     self._materialise()
@@ -257,7 +257,7 @@ class Online(TakesCallbacks, Choosing):
         )
 
     def _learn(self, trainer: Trainer, learner: LinearLearner) -> State:
-        """Run, and store what was learnt; the last state."""
+        """Run, store the results and return the last state."""
         with trainer.running():
             outcome = trainer.run(learner)
         self.history_, self._entries = history_of(trainer.history), trainer.history
@@ -272,7 +272,7 @@ class Online(TakesCallbacks, Choosing):
         return final
 
     def _contents(self, data: tuple[Any, Any, Floats | None], dev: Any) -> dict[str, Any]:
-        """What the fingerprint of a checkpoint says of data in memory."""
+        """Return the entries of a checkpoint's fingerprint for data in memory."""
         X, y, weight = data
         return {
             "data": {"rows": X.shape[0], "features": X.shape[1], "digest": digest(X)},
@@ -283,7 +283,7 @@ class Online(TakesCallbacks, Choosing):
         }
 
     def _stream_contents(self, watch: dict[str, Any]) -> dict[str, Any]:
-        """What it says of a stream: a file by its bytes; other blocks cannot be read for that."""
+        """Return its entries for a stream: a file is identified by its bytes; other blocks cannot be read for that."""
         source, dev = watch.get("source"), watch["dev"]
         kept = {"labels": described(getattr(self, "classes_", None)), "dev": None if dev is None else digest(*dev)}
         return {"data": digest_of_file(source) if source is not None else "blocks", **kept}
@@ -301,7 +301,7 @@ class Online(TakesCallbacks, Choosing):
         return X, y, None if weight is None else w, HeldOut(X_held, y_held, w_held, loss, self.fit_intercept)
 
     def _keep(self, state: State, converged: bool) -> None:
-        """Store what was learnt in scikit-learn's shape."""
+        """Store the results in scikit-learn's shape."""
         theta = self._unfolded(state.theta)
         weights = theta[: self.n_features_in_]
         if sparse.issparse(theta):
@@ -312,7 +312,7 @@ class Online(TakesCallbacks, Choosing):
         bias = bias.toarray()[0] if sparse.issparse(bias) else bias
         self.intercept_ = self._bias(np.asarray(bias))
         self.converged_, self.n_rounds_ = converged, state.k
-        # What the next partial_fit can resume from to the bit; without it, it starts from the weights alone.
+        # The next partial_fit can resume from this to the bit; without it, it starts from the weights alone.
         plain = self._scaling is None and self._shift == 0.0
         exact = self.update in ("forward-backward", "dual-averaging") and plain
         self._resume = state if exact else None
@@ -325,7 +325,7 @@ class Online(TakesCallbacks, Choosing):
         return np.atleast_1d(bias).copy()
 
     def _point(self) -> Any:
-        """theta, from coef_ and intercept_."""
+        """Return theta, from coef_ and intercept_."""
         if sparse.issparse(self.coef_) and self.coef_.shape[0] > 1:
             last = [self.intercept_[None, :]] if self.fit_intercept else []
             return sparse.vstack([self.coef_.T, *last], format="csr")
@@ -350,7 +350,7 @@ class HeldOut:
         self.X, self.y, self.weight, self.loss, self.intercept = X, y, weight, loss, intercept
 
     def __call__(self, theta: Floats) -> float:
-        """The score of these weights."""
+        """Return the score of these weights."""
         scores = table_scores(self.X, theta, self.intercept)
         return -float(self.weight @ self.loss.value(self.y, scores)) / max(float(self.weight.sum()), 1e-300)
 
@@ -366,7 +366,7 @@ class Dev:
         self.estimator, self.data = estimator, data
 
     def __call__(self, theta: Floats) -> float:
-        """The score of these weights."""
+        """Return the score of these weights."""
         model = copy.copy(self.estimator)
         model._keep(State(k=0, theta=theta), False)
         return float(model.score(*self.data))
@@ -375,13 +375,13 @@ class Dev:
 Score = HeldOut | Dev
 
 
-# The columns of a history, and what the entries of the trainer call them.
+# The columns of a history, and the keys of the trainer's entries.
 COLUMNS = {name: name for name in ("objective", "loss", "step", "nnz", "examples", "gradients", "proxes")}
 COLUMNS |= {"k": "rounds", "seconds": "spent", "block_norms": "block_norms"}
 
 
 class LinearLearner(Learner):
-    """A linear model for the trainer: theta is all that an epoch leaves."""
+    """A linear model for the trainer: theta is the only result of an epoch."""
 
     columns = tuple(COLUMNS.values())
 
@@ -398,33 +398,33 @@ class LinearLearner(Learner):
         self.last = State(k=0, theta=np.zeros(0))
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver."""
+        """Return the states of the solver."""
         self.last = self.last if start is None else start
         return self.solver(start, done)
 
     def model(self, state: State) -> Arrays:
-        """theta, and how many rounds led to it."""
+        """Return theta and the number of rounds that led to it."""
         self.last = state
         return {**listed(state.theta), "rounds": np.array(state.k)}
 
     def like(self, state: State | None) -> Arrays:
-        """theta of the state's shape: the solver compares that with the data."""
+        """Return arrays like theta of the state's shape: the solver compares that with the data."""
         assert state is not None
         like = {**listed(state.theta), "rounds": np.array(state.k)}
-        # Another epoch may have more weights that are not zero, or fewer.
+        # Another epoch may have more or fewer non-zero weights.
         return {name: a[:0] if name in ("theta.data", "theta.indices") else a for name, a in like.items()}
 
     def score(self, model: Arrays) -> float:
-        """By the development data, or by what was held out."""
+        """Return the score on the development data, or on the held-out rows."""
         assert self.held is not None
         return self.held(unlisted(model))
 
     def scored(self, score: float) -> dict[str, Any]:
-        """A loss, where that is what was held out for."""
+        """Return the score as a loss if rows were held out for it, else as `dev`."""
         return {"validation_loss": -score} if isinstance(self.held, HeldOut) else {"dev": score}
 
     def entry(self, state: State) -> dict[str, Any]:
-        """What callbacks get for an epoch, or of a block of a stream, and the columns of `history_`."""
+        """Return the entry of an epoch, or of a block of a stream, for callbacks and the columns of `history_`."""
         self.last = state
         counters = state.counters
         found: dict[str, Any] = {
@@ -455,7 +455,7 @@ class LinearLearner(Learner):
 
 
 def history_of(entries: list[dict[str, Any]]) -> History:
-    """The entries of a run as columns."""
+    """Return the entries of a run as columns."""
     history = History()
     for column, name in COLUMNS.items():
         getattr(history, column).extend(entry[name] for entry in entries)

@@ -1,4 +1,4 @@
-"""Columns of very different scale: learn as if they were standardised, and keep weights in the user's scale.
+"""Scaling of columns: learn as if they were standardised, and keep weights in the user's scale.
 
 With m_j and s_j the centre and scale of column j, the scores of scaled weights v and bias c are
 
@@ -15,26 +15,26 @@ from scipy import sparse
 
 from spom.core.arrays import Floats
 
-# A column of sparse data is scaled where its entries are this much larger or smaller than those of the median
-# column. Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
-# polarity 3.3, sst5 3.2, ag_news 3.5, languages 3.5), numbers of the census beside one-hot columns by up to 200,000.
+# A column of sparse data is scaled if its entries are this much larger or smaller than those of the median column.
+# Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
+# polarity 3.3, sst5 3.2, ag_news 3.5, languages 3.5), numbers of the census next to one-hot columns by up to 200,000.
 FAR = 10.0
-# A column whose deviation is this small beside its mean differs by rounding only: it is constant.
+# A column whose deviation is this small compared to its mean varies by rounding only: it is constant.
 ROUNDING = 1e-12
-# Dense columns are alike where none has a range of more than `FAR` times that of the median column, and at most this
-# part of them has less than that over `FAR`: pixels at the border of images hardly differ.
+# Dense columns are alike if none has a range of more than `FAR` times that of the median column, and at most this
+# share of them has less than that over `FAR`: pixels at the border of images hardly vary.
 NARROW = 0.1
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Centre and scale of each column; `center` is None where nothing is subtracted, as for sparse data."""
+    """Centre and scale of each column; `center` is None if nothing is subtracted, as for sparse data."""
 
     center: Floats | None
     scale: Floats
 
     def apply(self, X: Any) -> Any:
-        """The scaled columns, in new arrays."""
+        """Return the scaled columns, in new arrays."""
         if sparse.issparse(X):
             scaled = X.copy()
             scaled.data = X.data / self.scale[X.indices]
@@ -42,7 +42,7 @@ class Scaling:
         return (X if self.center is None else X - self.center) / self.scale
 
     def unfold(self, theta: Any, intercept: bool) -> Any:
-        """Weights for the user's columns, from those of the scaled ones; rows are features, the last the bias."""
+        """Return weights for the user's columns from those of scaled ones; rows are features, the last the bias."""
         d = self.scale.size
         if sparse.issparse(theta):
             return _rows_times(theta, 1.0 / self.scale)
@@ -53,7 +53,7 @@ class Scaling:
         return found
 
     def fold(self, theta: Any, intercept: bool) -> Any:
-        """The inverse of `unfold`."""
+        """Apply the inverse of `unfold`."""
         d = self.scale.size
         if sparse.issparse(theta):
             return _rows_times(theta, self.scale)
@@ -65,18 +65,18 @@ class Scaling:
 
 
 def _rows_times(theta: Any, scale: Floats) -> Any:
-    """A sparse table of weights, whose columns of data are sparse too and not centred, with its rows scaled."""
+    """Scale the rows of a sparse table of weights, for data that are sparse too and not centred."""
     ones = np.ones(theta.shape[0] - scale.size)
     return sparse.diags(np.append(scale, ones), format="csr") @ theta
 
 
 def measured(X: Any, weight: Floats | None, intercept: bool, real: bool = False) -> Scaling | None:
-    """Mean and deviation of dense columns; of sparse ones the size of those that are far from the median.
+    """Measure mean and deviation of dense columns; for sparse ones, the size of those far from the median.
 
-    The deviation is the standard one; for classes it is divided by the root of the share of entries that are not zero:
-    a pixel that is nearly always zero deviates little, and would get a huge weight (`real` targets gain nothing from
-    this). Without an intercept nothing is subtracted, and the scale is the root mean square, of entries that are not
-    zero for classes. None where no column has to be scaled.
+    The deviation is the standard one. For classes it is divided by the root of the share of non-zero entries: a pixel
+    that is nearly always zero deviates little, and would get a huge weight (`real` targets gain nothing from this).
+    Without an intercept nothing is subtracted, and the scale is the root mean square, over non-zero entries for
+    classes. Returns None if no column needs scaling.
 
     >>> import numpy as np
     >>> measured(np.array([[1.0, 7.0], [3.0, 7.0]]), None, True)
@@ -96,10 +96,10 @@ def _dense(X: Any, weight: Floats | None, intercept: bool, real: bool) -> Scalin
 
 
 def common(X: Any, weight: Floats | None) -> Scaling | None:
-    """One scale for all dense columns, where they are alike, as if they had the same unit; None elsewhere.
+    """Return one scale for all dense columns if they are alike, as if they had the same unit; otherwise None.
 
-    It is the root of the mean of their variances; constant columns do not count. What differs between columns then
-    stays: how much a pixel varies says how much it matters.
+    It is the root of the mean of their variances, without constant columns. Differences between columns are
+    preserved: how much a pixel varies tells how much it matters.
 
     >>> import numpy as np
     >>> common(np.array([[1.0, 4.0, 5.0], [3.0, 8.0, 5.0]]), None)
@@ -123,18 +123,18 @@ def common(X: Any, weight: Floats | None) -> Scaling | None:
 
 
 def from_mean_squares(square: Floats, filled: Floats) -> Scaling:
-    """The scaling of dense columns without an intercept; `filled` is the share of entries that are not zero."""
+    """Return the scaling of dense columns without an intercept; `filled` is the share of non-zero entries."""
     size = np.sqrt(square / np.where(filled > 0.0, filled, 1.0))
     return Scaling(None, np.where(size == 0.0, 1.0, size))
 
 
 def from_moments(center: Floats, spread: Floats, filled: Floats, row: Floats) -> Scaling:
-    """The scaling of dense columns with these means, standard deviations and shares of entries that are not zero.
+    """Return the scaling of dense columns with these means, standard deviations and shares of non-zero entries.
 
-    `row` is any row of them.
+    `row` is any row of the data.
     """
     constant = spread <= ROUNDING * np.abs(center)
-    # The mean of equal numbers may be off by rounding: the number itself makes the column zero.
+    # The mean of equal numbers may be off by rounding; subtracting the number itself makes the column zero.
     size = spread / np.sqrt(np.where(filled > 0.0, filled, 1.0))
     return Scaling(np.where(constant, row, center), np.where(constant, 1.0, size))
 
@@ -144,14 +144,14 @@ def _sparse(X: Any) -> Scaling | None:
 
 
 def column_squares(X: Any) -> tuple[Floats, Floats]:
-    """(how many entries each column of a CSR matrix has that are not zero, the sum of their squares)."""
+    """Return (number of non-zero entries, sum of their squares) of each column of a CSR matrix."""
     count: Any = np.bincount(X.indices, weights=X.data != 0.0, minlength=X.shape[1])
     squares: Any = np.bincount(X.indices, weights=X.data**2, minlength=X.shape[1])
     return count, squares
 
 
 def from_squares(count: Floats, squares: Floats) -> Scaling | None:
-    """The scaling of sparse columns with these numbers of entries and sums of their squares."""
+    """Return the scaling of sparse columns with these numbers of entries and sums of their squares."""
     met = squares > 0.0
     size = np.ones(squares.size)
     size[met] = np.sqrt(squares[met] / count[met])

@@ -1,4 +1,4 @@
-"""Data that come in blocks: what counts as a stream, and passes over it."""
+"""Data in blocks: what counts as a stream, and passes over it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spom.estimators.training.streams import Stream, ahead, is_example
 
 
 def is_stream(X: Any, y: Any) -> bool:
-    """Whether X alone holds the targets too: a path to an svmlight file, or an iterable of (X, y) blocks.
+    """Tell whether X alone holds the targets too: a path to an svmlight file, or an iterable of (X, y) blocks.
 
-    Anything with a shape, and a list of rows, is data of the usual kind.
+    Anything with a shape, and a list of rows, is ordinary data.
     """
     if y is not None:
         return False
@@ -34,7 +34,7 @@ class Blocks:
     """(X, y, weight) blocks of a source, in one pass or more.
 
     A path and every object whose `iter` starts again give `epochs` passes; an iterator that can be read only
-    once gives one. Blocks are taken as they come, `Stream` shuffles them.
+    once gives one. Blocks are used in their order; `Stream` shuffles them.
     """
 
     def __init__(self, source: Any, epochs: int) -> None:
@@ -44,18 +44,18 @@ class Blocks:
 
     @property
     def labels(self) -> Any:
-        """The distinct labels, where the source knows them before it is read, else None."""
+        """The distinct labels, if the source knows them before it is read, else None."""
         return getattr(self.source, "labels", None)
 
     @property
     def path(self) -> Any:
-        """The file, where the source is one."""
+        """The file, if the source is one, else None."""
         return self.source.path if isinstance(self.source, SvmlightFile) else None
 
     @property
     def total(self) -> int | None:
-        """The number of blocks to come, where it is known."""
-        # A file whose features and labels were given is not looked through just to be counted.
+        """The number of blocks to come, if it is known."""
+        # A file with given features and labels is not scanned just to count its rows.
         if not isinstance(self.source, SvmlightFile) or not self.source.looked:
             return None
         return -(-self.source.n_rows // self.source.block_rows) * self.epochs
@@ -70,7 +70,7 @@ class Blocks:
             raise DataError("the stream gave no blocks: there is nothing to learn from")
 
     def _blocks(self, number: int) -> Iterator[Any]:
-        """One pass, read ahead in a thread; examples that come one by one are put together in windows."""
+        """Yield the blocks of one pass, read ahead in a thread; single examples are collected in windows."""
         if isinstance(self.source, Stream):
             yield from self.source.windows(number)
             return
@@ -86,7 +86,7 @@ class Blocks:
         yield from Stream(every).windows(number) if is_example(first) else ahead(every)
 
     def opened(self) -> tuple[tuple[Any, Any, Any], Iterator[tuple[Any, Any, Any]]]:
-        """The first block, and all of them, the first one included."""
+        """Return the first block, and an iterator over all of them, the first one included."""
         blocks = iter(self)
         first = next(blocks)
         return first, chain([first], blocks)

@@ -1,18 +1,18 @@
-r"""A strength that needs no number: several strengths on a part of the rows, judged on the others.
+r"""The choice of a strength without a number: several strengths on a part of the rows, judged on the others.
 
-Strengths are multiples of a size that the data set. For a squared penalty that is L R^2 / N, with L the smoothness of
-the loss and R^2 the mean squared norm of a row: there an example alone moves its own score by about one unit. For a
-penalty that can make all weights zero it is the least strength that does. The path goes from strong to weak over 85 %
-of the rows, two passes for the first strength and one for each other, each warm from the one before; it ends once the
-held-out rows say twice in a row that it got worse. Of fewer than 1,000 rows several parts are held out in turn, so that
-at least 150 rows judge, or most of them.
+Strengths are multiples of a size that depends on the data. For a squared penalty the size is L R^2 / N, with L the
+smoothness of the loss and R^2 the mean squared norm of a row: at this strength, an example alone moves its own score by
+about one unit. For a penalty that can make all weights zero it is the smallest strength that does. The path goes from
+strong to weak over 85 % of the rows, with two passes for the first strength and one for each other, each with a warm
+start from the previous one. It ends once the held-out rows get worse twice in a row. With fewer than 1,000 rows several
+parts are held out in turn, so at least 150 rows, or most of them, judge.
 
 Held-out rows are judged by their log-loss after the scores were multiplied by the best number (classes), or by their
 loss (real targets). A default multiple is kept unless another one is better by more than the standard error of the
-difference, row by row (two of them for real targets, where a few rows may have most of the loss), so that few rows
+difference, row by row (two of them for real targets, where a few rows may have most of the loss). So a few rows
 decide little. The same rule, by accuracy, decides between losses.
 
-Of the squared loss and a squared penalty on dense data every row is held out, exactly (`leaving_out`).
+For the squared loss with a squared penalty on dense data every row is held out, exactly (`leaving_out`).
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from spom.solvers.iterate import last
 from spom.solvers.linear.online import OnlineProximal
 from spom.solvers.linear.scores import table_scores
 
-# The part of the rows that is held out, and the most rows of it: more would say nothing new about a strength.
+# The share of held-out rows, and their maximum number: more rows would not change the choice of a strength.
 PART, MOST_HELD = 0.15, 10_000
-# Where the part has fewer rows than this, further parts are held out, at most six: ten rows, as on iris, choose as well
-# as a guess. With 450 in place of 150 texts of 200 and 1,000 rows lost .001 and .002 (ten sets), tables of 500 rows
-# gained .0004 (39 tables), in up to twice the time; three parts in place of six lost .002 with 60 rows.
+# If the part has fewer rows than this, further parts are held out, at most six: ten rows, as on iris, choose no better
+# than a guess. With 450 instead of 150, texts of 200 and 1,000 rows lost .001 and .002 (ten sets), and tables of 500
+# rows gained .0004 (39 tables), in up to twice the time; three parts instead of six lost .002 with 60 rows.
 LEAST_HELD, MOST_PARTS = 150, 6
-# Fewer rows than this are not divided: the default multiple is taken.
+# Fewer rows than this are not divided: the default multiple is used.
 FEW = 10
-# Multiples of the size, strong to weak, the defaults, and how many standard errors it takes to leave them. Tried on
-# rows set apart from the training rows of 31 problems with classes and of 12 with real targets, with one family of sets
-# left out at a time (benchmarks/defaults/leave_one_out.py, docs: defaults). Classes: the optimum is flat; defaults of
-# .03 to .3 lose .006 to .007 to the best strength where rows outnumber features, and .012 to .014 elsewhere (WIDE),
+# Multiples of the size, strong to weak, the defaults, and the number of standard errors needed to leave them. Tried on
+# rows held out from the training rows of 31 problems with classes and of 12 with real targets, with one family of sets
+# left out at a time (benchmarks/defaults/leave_one_out.py, docs: defaults). Classes: the optimum is flat. Defaults of
+# .03 to .3 lose .006 to .007 to the best strength if rows outnumber features, and .012 to .014 otherwise (WIDE),
 # where .3 is what inner splits of whole sets of texts had chosen before. Real targets: two errors lose less than one.
 CLASSES, CLASSES_DEFAULT, WIDE_DEFAULT, CLASSES_ERRORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.03, 0.3, 1.0
 REAL, REAL_DEFAULT, REAL_ERRORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 1.0, 2.0
-# Where each row is left out. Cuts of 40 to 2,000 rows of 79 tables, 69 of which had no part in choosing what is above
-# (docs: defaults): R^2 falls short of the best strength's by .028 on the mean of tables, by .032 with a default of 1
-# and 1.5 errors, and by .027 with half an error. On 63 other tables by .037, .044 and .037.
+# For rows left out one at a time. On cuts of 40 to 2,000 rows of 79 tables, 69 of which were not used to choose the
+# values above (docs: defaults), the mean R^2 of the tables is below that of the best strength by .028, by .032 with a
+# default of 1 and 1.5 errors, and by .027 with half an error. On 63 other tables: by .037, .044 and .037.
 LEFT_OUT, LEFT_OUT_DEFAULT, LEFT_OUT_ERRORS = (*REAL, 3e-4, 1e-4, 3e-5, 1e-5), 3.0, 1.0
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
-# Strengths in a row that may be worse before the path ends.
+# The number of worse strengths in a row that ends the path.
 PATIENCE = 2
-# The part of the log-loss that another scale of the columns must save.
+# The share of the log-loss that another scale of the columns must save.
 LEAST_GAIN = 0.02
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows as a solver takes them: targets as the loss takes them, `outputs` scores (None: one)."""
+    """Rows as a solver takes them: targets in the form of the loss, and the number of scores, `outputs` (None: one)."""
 
     X: Any
     y: Any
@@ -72,23 +72,23 @@ class Examples:
     intercept: bool
 
     def part(self, rows: Ints) -> Examples:
-        """Some of the rows."""
+        """Return some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
 
     def scores(self, theta: Floats) -> Floats:
-        """The scores of theta, whose last row is the intercept where there is one."""
+        """Return the scores of theta, whose last row is the intercept if there is one."""
         return table_scores(self.X, theta, self.intercept)
 
     @property
     def weights(self) -> Floats:
-        """The weights, ones where there are none."""
+        """The weights of the rows, by default ones."""
         return np.ones(self.X.shape[0]) if self.weight is None else self.weight
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One strength on the path: its multiple, and what the held-out rows said of it."""
+    """One strength on the path: its multiple, and its results on the held-out rows."""
 
     multiple: float
     losses: Floats
@@ -98,10 +98,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen. `calibration` times the scores are log-odds; `held` rows were held out (0: a default).
+    """The result of a choice. `calibration` times the scores are log-odds; `held` rows were held out (0: a default).
 
-    `best` is the trial of what was chosen, `weight` the weights of the held-out rows. `theta` is the optimum on all
-    rows, where the choice gives it.
+    `best` is the trial of the choice, `weight` the weights of the held-out rows. `theta` is the optimum on all
+    rows, if the choice computed it.
     """
 
     penalty: Any
@@ -123,27 +123,27 @@ Path = Callable[[Examples, Any, Iterable[Any], int], Iterator[Floats]]
 
 @dataclass(frozen=True)
 class Judges:
-    """Parts that are held out in turn: (the others, the part) for each, and the rows of all parts in one."""
+    """Parts that are held out in turn: (the others, the part) for each, and the rows of all parts together."""
 
     parts: tuple[tuple[Examples, Examples], ...]
     rows: Examples
 
     @classmethod
     def of(cls, examples: Examples, held: list[Ints]) -> Judges:
-        """The parts of these examples."""
+        """Divide the examples into these parts."""
         every = np.arange(examples.X.shape[0])
         pairs = [(examples.part(np.setdiff1d(every, part)), examples.part(part)) for part in held]
         return cls(tuple(pairs), examples.part(np.concatenate(held)))
 
     def scores(self, path: Path, loss: Any, penalties: Callable[[Examples], Iterable[Any]], seed: int) -> Any:
-        """The scores of all rows for each penalty of a path, from weights that did not see them."""
+        """Yield the scores of all rows for each penalty of a path, from weights learnt without them."""
         paths = [path(train, loss, penalties(train), seed) for train, _ in self.parts]
         for thetas in zip(*paths, strict=False):
             yield np.concatenate([test.scores(theta) for (_, test), theta in zip(self.parts, thetas, strict=True)])
 
 
 class _Run(NamedTuple):
-    """How a path is run: its seed, its solver, and the trial of another loss to compare with."""
+    """The run of a path: its seed, its solver, and the trial of another loss to compare with."""
 
     seed: int
     path: Path
@@ -151,7 +151,7 @@ class _Run(NamedTuple):
 
 
 def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path: Path | None = None) -> Choice:
-    """The best strength for `penalty`, and the best of `losses`; the first of them is the default.
+    """Choose the best strength for `penalty`, and the best of `losses`, the first of which is the default.
 
     `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each.
     """
@@ -160,7 +160,7 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
     if parts and form is not None and form.l1 == 0.0 and isinstance(losses[0], Squared) and is_small(examples):
         return _ridge(examples, losses[0], penalty)
     if not parts:
-        # Nothing to calibrate scores on: a likelihood needs no calibration.
+        # There are no rows to calibrate scores on: a likelihood needs no calibration.
         loss = next((loss for loss in losses if loss.probabilistic), losses[0])
         return Choice(_strong(penalty, grid_of(penalty, examples, loss)[2], examples, loss), loss, 1.0, 0)
     judges = Judges.of(examples, parts)
@@ -194,7 +194,7 @@ def _ridge(examples: Examples, loss: Any, penalty: Any) -> Choice:
 
 
 def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: int) -> Iterator[Floats]:
-    """theta for each penalty, each from where the one before ended."""
+    """Yield theta for each penalty, each with a warm start from the previous one."""
     start: State | None = None
     for k, penalty in enumerate(penalties, 1):
         solver = OnlineProximal(
@@ -210,7 +210,7 @@ def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: i
             start=start,
         )
         state = last(solver)
-        # Proximal points remember their examples; of any other engine the point alone is worth keeping.
+        # Proximal points store their examples; for any other engine only the point is worth keeping.
         start = state if "engine.slopes" in state.internal else State(k=0, theta=state.theta)
         yield state.theta
 
@@ -219,7 +219,7 @@ def online_path(examples: Examples, loss: Any, penalties: Iterable[Any], seed: i
 
 
 def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[float, ...], float]:
-    """(size, multiples, default): strengths are multiples of `size`, strong to weak."""
+    """Return (size, multiples, default): strengths are multiples of `size`, strong to weak."""
     if "strength" not in penalty.get_params(deep=False):
         raise Unsupported(f"{type(penalty).__name__} has no strength to choose: give it as an object")
     top = float(with_strength(penalty, 1.0).max_strength(_slope(examples)))
@@ -229,7 +229,7 @@ def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[f
     weight = examples.weights
     squares = examples.X.multiply(examples.X) if hasattr(examples.X, "multiply") else examples.X**2
     radius = float(weight @ np.asarray(squares.sum(axis=1)).reshape(-1)) / float(weight.sum())
-    # Rows that count: all of them, or fewer where some weigh much more than others.
+    # The effective number of rows: all of them, or fewer if some weigh much more than others.
     count = float(weight.sum()) ** 2 / float(weight @ weight)
     smoothness = float(constant) if exponent > 0 else 1.0
     size = (smoothness * radius / count) or 1.0
@@ -239,12 +239,12 @@ def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[f
 
 
 def is_wide(X: Any) -> bool:
-    """Whether data are sparse and features outnumber rows, as they do in texts."""
+    """Tell whether data are sparse with at least as many features as rows, as texts have."""
     return bool(sparse.issparse(X) and X.shape[1] >= X.shape[0])
 
 
 def _slope(examples: Examples) -> Floats:
-    """The gradient at zero weights and the best constant of a likelihood: residuals times rows."""
+    """Return the gradient of a likelihood at zero weights and the best constant: residuals times rows."""
     y = np.asarray(examples.y)
     if examples.outputs is not None:
         y = np.eye(examples.outputs)[y.astype(np.int64)]
@@ -264,9 +264,9 @@ def _strong(penalty: Any, multiple: float, examples: Examples, loss: Any) -> Any
 
 
 def held_out(examples: Examples, seed: int) -> list[Ints]:
-    """Parts to hold out, without a row in common: the same share of each class, never the first row of one.
+    """Return disjoint parts to hold out: the same share of each class, never the first row of one.
 
-    One part where it has enough rows, else more; none where rows are few.
+    There is one part if it has enough rows, otherwise more; none if there are few rows.
     """
     n = examples.X.shape[0]
     if n < FEW:
@@ -279,7 +279,7 @@ def held_out(examples: Examples, seed: int) -> list[Ints]:
     first = np.append(0, np.flatnonzero(np.diff(classes)) + 1)
     found = []
     for k in range(min(MOST_PARTS, max(1, math.ceil(LEAST_HELD / (share * n))))):
-        # Places that are taken are six or more apart: moved by k < 6, they are others.
+        # Selected positions are at least six apart, so a shift by k < 6 selects other rows.
         taken = np.diff(np.floor(share * (k + np.arange(n + 1)))) > 0
         taken[first] = False
         if taken.any():
@@ -288,7 +288,7 @@ def held_out(examples: Examples, seed: int) -> list[Ints]:
 
 
 def _trials(judges: Judges, loss: Any, penalty: Any, run: _Run) -> Iterator[Trial]:
-    """The trials of a path, until it got worse twice in a row, or two strengths were behind a rival."""
+    """Yield the trials of a path, until it gets worse twice in a row, or two strengths are behind a rival."""
     rows = judges.rows
     _, multiples, _ = grid_of(penalty, rows, loss)
     multiples = multiples if run.rival is None else multiples[1:]
@@ -310,12 +310,12 @@ def _trials(judges: Judges, loss: Any, penalty: Any, run: _Run) -> Iterator[Tria
 
 
 def judged(multiple: float, test: Examples, loss: Any, scores: Floats) -> Trial:
-    """What held-out rows say of their scores."""
+    """Judge the scores of held-out rows."""
     if loss.target == "real":
         losses = np.asarray(loss.value(test.y, scores))
         return Trial(multiple, losses, -losses, 1.0)
     if loss.target == "sign":
-        # One score is the difference of two: the same as two scores of half its size.
+        # One score is the difference of two: it is equivalent to two scores of half its size.
         scores, gold = np.column_stack([-0.5 * scores, 0.5 * scores]), (test.y > 0).astype(np.int64)
     else:
         gold = test.y.astype(np.int64)
@@ -324,7 +324,7 @@ def judged(multiple: float, test: Examples, loss: Any, scores: Floats) -> Trial:
 
 
 def calibrated(scores: Floats, gold: Ints, weight: Floats) -> tuple[float, Floats]:
-    """The factor at which the scores have the least log-loss, and the losses there; Newton's method.
+    """Return the factor that minimises the log-loss of the scores, and the losses there, by Newton's method.
 
     >>> import numpy as np
     >>> factor, losses = calibrated(np.array([[1.0, 0.0]] * 4), np.array([0, 0, 0, 1]), np.ones(4))
@@ -341,7 +341,7 @@ def calibrated(scores: Floats, gold: Ints, weight: Floats) -> tuple[float, Float
         mean = (odds * scores).sum(axis=1)
         slope = float(share @ (mean - own))
         curve = float(share @ ((odds * scores**2).sum(axis=1) - mean**2))
-        # Scores that separate all rows would like an infinite factor: a large one does.
+        # The best factor for scores that separate all rows is infinite: take a large one.
         new = min(max(factor - slope / max(curve, 1e-300), factor / 4.0), 4.0 * factor, 1e4)
         done = abs(new - factor) <= 1e-6 * factor
         factor = max(new, 1e-6)
@@ -351,16 +351,16 @@ def calibrated(scores: Floats, gold: Ints, weight: Floats) -> tuple[float, Float
 
 
 def best_trial(trials: Sequence[Trial], default: float, weight: Floats, errors: float = 1.0) -> Trial:
-    """The trial nearest to the default multiple of those that are not surely worse than the best."""
+    """Return the trial nearest to the default multiple among those that are not surely worse than the best."""
     best = min(trials, key=lambda trial: float(weight @ trial.losses))
     kept = [trial for trial in trials if not surely_better(trial.losses, best.losses, weight, errors)]
     return min(kept, key=lambda trial: abs(np.log(trial.multiple / default)))
 
 
 def is_surely_better(rival: Choice, choice: Choice) -> bool:
-    """Whether a choice for the same rows in another scale has a log-loss that is better by more than an error.
+    """Tell whether a choice for the same rows in another scale improves the log-loss by more than a standard error.
 
-    It must also be `LEAST_GAIN` of the loss: two scales that are nearly the same differ by chance.
+    The gain must also be `LEAST_GAIN` of the loss: two scales that are nearly the same differ by chance.
     """
     if rival.best is None or choice.best is None or choice.weight is None:
         return False
@@ -370,7 +370,7 @@ def is_surely_better(rival: Choice, choice: Choice) -> bool:
 
 
 def surely_better(high: Floats, low: Floats, weight: Floats, errors: float = 1.0) -> bool:
-    """Whether the mean of `high` is above that of `low` by more than so many standard errors of the difference.
+    """Tell whether the mean of `high` exceeds that of `low` by more than `errors` standard errors of the difference.
 
     >>> import numpy as np
     >>> surely_better(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0]), np.ones(4))

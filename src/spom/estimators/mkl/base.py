@@ -1,4 +1,4 @@
-"""What fitted estimators with kernels share: which kernels they kept, and what they write into a model file."""
+"""The base of fitted estimators with kernels: the kernels that they kept, and their entries in a model file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spom.estimators.saving import Saving
 class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A `KernelModel` with the norm and the weight of each kernel."""
 
-    # What a model file keeps beside the model itself, and what it leaves out of the last entry of the history.
+    # The attributes in a model file besides the model itself, and the entries omitted from the last one of the history.
     _saved: ClassVar[tuple[str, ...]]
     _unsaved: ClassVar[tuple[str, ...]] = ("seconds", "per_second")
 
@@ -36,12 +36,12 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
 
     @property
     def selected_(self) -> Ints:
-        """The kernels that are not switched off, as indices into `blocks_`."""
+        """The kernels with non-zero weight, as indices into `blocks_`."""
         check_is_fitted(self)
         return np.flatnonzero(self.block_norms_)
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return what `spom.models` writes."""
+        """Return the state and arrays that `spom.models` writes."""
         check_is_fitted(self)
         state, arrays = self._model.packed()
         state |= {name: vars(self)[name] for name in self._saved if name in vars(self)}
@@ -51,7 +51,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """Return the estimator again."""
+        """Return the estimator restored from a model file."""
         model = cls(**state["params"])
         model.__dict__.update({name: state[name] for name in cls._saved if name in state})
         model.block_norms_ = take(arrays, "block_norms_", "f")
@@ -68,7 +68,7 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
         return model
 
     def _blocks_among(self, count: int) -> list[Any]:
-        """Return the kernels that `kernels=` means, where a model file has `count` of them."""
+        """Return the kernels that `kernels=` means, if a model file has `count` of them."""
         raise NotImplementedError
 
     def _fits(self, found: KernelModel) -> bool:

@@ -1,12 +1,12 @@
-"""The strength of a kernel classifier's penalty, from rows that are held out in turn.
+"""The strength of a kernel classifier's penalty, from rows held out in turn.
 
 Strengths are given as C = 1 / (strength N). Rows are held out as for linear models (`estimators.linear.strength`) and
-judged by the log-loss of their scores after the best single factor. The default C is kept unless another one is better
+judged by the log-loss of their scores times the best single factor. The default C is kept unless another one is better
 by more than half a standard error of the difference, row by row.
 
-With `penalty="auto"` each kernel is tried alone too: the penalty weighs kernels by how well they fit the rows that are
-learnt from, and a kernel that fits them less well may do better on others. The best one alone is taken where it is
-right more often than all together by more than two standard errors.
+With `penalty="auto"` each kernel is also tried alone. The penalty weighs kernels by how well they fit the training
+rows, and a kernel that fits these less well may do better on others. The best single kernel is chosen if it is right
+more often than all kernels together by more than two standard errors.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from spom.kernels.gram import as_gram
 from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import chosen_penalty
 
-# C from strong to weak, the default, and how many standard errors it takes to leave it. On rows set apart from the
-# training rows of nine tables this rule was ahead of the best single kernel by .0035 on the mean and behind by .0025 at
-# worst; with one table left out at a time it was chosen for seven of nine (docs: defaults).
+# C from strong to weak, the default, and the number of standard errors needed to leave it. On rows held out from the
+# training rows of nine tables, this rule was better than the best single kernel by .0035 on average and worse by .0025
+# at most; with one table left out at a time it was chosen for seven of nine (docs: defaults).
 COSTS, DEFAULT, ERRORS = (0.03, 0.125, 0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 8.0, 0.5
-# Standard errors by which one kernel alone must be better. On rows set apart from eight tables, one to three seeds: one
-# error is worse on the mean than two, log-loss worse than rows that are right, which change adult alone, by .012.
+# Standard errors by which a single kernel must be better. On rows held out from eight tables, with one to three seeds,
+# one error is worse on average than two, and log-loss is worse than accuracy, which changes only adult, by .012.
 ALONE = 2.0
-# The C at which `chosen_penalty` gives its strength.
+# The C that corresponds to the strength of `chosen_penalty`.
 UNIT = 2.0
-# Rows that the choice is made with, and passes, at most: the best C hardly depends on them.
+# The maximum numbers of rows and passes for the choice: the best C hardly depends on them.
 MOST, EPOCHS = 2000, 20
-# Values of C in a row that may be worse before the path ends.
+# The number of worse values of C in a row that ends the path.
 PATIENCE = 2
 
-# With more kernels the choice would cost many times a fit: C is `UNIT`, which was measured with 100 and 1,000 of them.
+# With more kernels the choice would cost many times a fit: C is `UNIT`, which was measured with 100 and 1,000 kernels.
 MANY = 20
 
-# (rows, columns) to a block of each Gram matrix.
+# Maps (rows, columns) to a block of each Gram matrix.
 Grams = Callable[[Ints, Ints], list[Any]]
 
 
 class Chosen(NamedTuple):
-    """A penalty, how many rows were held out (0: a default), what they said of each C, and the kernel that is alone."""
+    """A penalty, the number of held-out rows (0: a default), their result for each C, and the single kernel, if any."""
 
     penalty: Any
     held: int
@@ -65,7 +65,7 @@ def at_cost(given: str, count: int, total: float, cost: float) -> Any:
 
 
 def chosen_on_held_out(model: Any, grams: Grams, y: Ints, weight: Floats, seed: int, alone: bool = False) -> Chosen:
-    """The penalty that `model.penalty` names, with a C from held-out rows; with `alone`, perhaps for one kernel."""
+    """Return the penalty that `model.penalty` names, with a C from held-out rows; `alone` also tries single kernels."""
     some = np.flatnonzero(weight > 0.0)
     count = len(grams(some[:1], some[:1]))
     some = np.sort(np.random.default_rng(seed).permutation(some)[:MOST])
@@ -96,17 +96,17 @@ def _rounded(penalty: Any) -> Any:
 
 
 def _one(machines: list[Any], m: int) -> list[Any]:
-    """Return the same with kernel m alone."""
+    """Return the same machines with kernel m alone."""
     return [(train, test, learnt[m : m + 1], blocks[m : m + 1]) for train, test, learnt, blocks in machines]
 
 
 def _whole(grams: Grams, rows: Ints) -> list[Any]:
-    """Return the Gram matrices of some rows; parts of matrices that were checked need no check."""
+    """Return the Gram matrices of some rows; parts of checked matrices need no check."""
     return [as_gram(gram, check=False) for gram in grams(rows, rows)]
 
 
 def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[float, ...] = COSTS) -> Iterator[Trial]:
-    """Yield the result of each C on the held-out rows, until it got worse twice in a row."""
+    """Yield the result of each C on the held-out rows, until it gets worse twice in a row."""
     least, worse = np.inf, 0
     rows = np.concatenate([part[1] for part in parts])
     for cost in costs:
@@ -121,7 +121,7 @@ def _trials(model: Any, parts: list[Any], y: Ints, weight: Floats, costs: tuple[
 
 
 def _scores(model: Any, part: Any, data: tuple[Ints, Floats], cost: float) -> Floats:
-    """Return the scores of the held-out rows of a part; a class that was not learnt from comes last."""
+    """Return the scores of the held-out rows of a part; a class without training rows gets the lowest score."""
     (train, _, learnt, blocks), (y, weight) = part, data
     machine = clone(model).set_params(kernels="precomputed", callbacks=None, verbose=0, class_weight=None)
     epochs = EPOCHS if isinstance(model.epochs, str) else min(EPOCHS, model.epochs)

@@ -49,10 +49,11 @@ from spom.kernels.gram import DenseGram
 from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import KernelProblem, chosen_penalty
 
-# Passes over the rows, and with more than 20 kernels, where they are most of the time. On ten draws of digits among 50
-# or 290 kernels of noise (halves of the training rows) 40 had .00025 less accuracy than 60, and 6.3 kernels on (5.5).
+# Passes over the rows, and those with more than 20 kernels, which take most of the time. On ten draws of digits among
+# 50 or 290 kernels of noise (halves of the training rows), 40 passes had .00025 less accuracy than 60, and kept 6.3
+# kernels (5.5 with 60).
 PASSES, PASSES_OF_MANY = 60, 40
-# The version of the default kernels, which a model file keeps.
+# The version of the default kernels, which is stored in a model file.
 DEFAULT_KERNELS = 2
 
 
@@ -67,50 +68,50 @@ def _gives_probabilities(estimator: Any) -> bool:
     "estimator", "mkl-classifier", examples=lambda: [MKLClassifier()], cost="one Gram row a kernel and wrong example"
 )
 class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), with a block theta_m for each kernel.
+    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), with one block theta_m per kernel.
 
-    The penalty decides how much of each kernel is used, and which are switched off: with `SparseMKL` this is the
-    support vector machine whose kernel is the best sum of beta_m K_m. For any number of classes.
+    The penalty decides how much of each kernel is used, and which kernels get weight zero: with `SparseMKL` this is the
+    support vector machine whose kernel is the best sum of beta_m K_m. It handles any number of classes.
 
     Parameters
     ----------
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
         functions of two matrices, or `Nystroem(...)` features; None is ((<x, z> / s + 1) / 2)^p, where s is the mean
-        squared norm of a row, for p = 1, 2 and 3, a Gaussian and, for dense data, a Laplacian kernel;
+        squared norm of a row, for p = 1, 2 and 3, plus a Gaussian and, for dense data, a Laplacian kernel;
         `"precomputed"` means that X is a list of Gram matrices, one per kernel.
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
         the kernels), or any other with such a form. `"auto"` is `SparseMKL` with a strength from held-out rows; with at
-        most 20 kernels they may also choose equal weights or one kernel alone (`mkl.pairs`). The name of another
-        penalty gets its strength from held-out rows (`mkl.choosing`); None is none.
+        most 20 kernels they may also choose equal weights or a single kernel (`mkl.pairs`). For the name of another
+        penalty the strength is chosen on held-out rows (`mkl.choosing`); None is no penalty.
     solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
-        loss, and forward-backward for the others or where a step is given.
+        loss, and forward-backward for the others or if a step is given.
     step, epochs, output : of the online solver; `"auto"` needs no number (60 passes, 40 with more than 20 kernels).
-        Where penalty, solver, update, step and output are all `"auto"`, the loss is the hinge loss, no `dev` is given
-        and whole Gram matrices fit into memory, the online solver finds the weights of the kernels alone, and a machine
-        for each pair of classes is learnt with them: scores are then votes, one for each pair that a class wins.
-    memory : what Gram matrices may take: they are kept where they fit, else rows are computed and cached, else kernels
-        become explicit features. `memory_plan_` says what was chosen; so does the log, `spom.kernels`.
-    precision : of the Gram matrices, `"single"` or `"double"`.
-    prune : None, or `{"false_discovery_rate": 0.1}`: learn with the kernels alone that stand out against knockoffs, so
-        that at most that share of them is expected to be noise (`solvers.mkl.knockoffs`).
-    probability : with a loss that is no likelihood, fit up to five more times on parts of the rows and calibrate scores
-        on the others, for `predict_proba`. Without it, `dev=` in `fit` and `calibrate` do the same for nothing.
-    patience : with `dev=` in `fit`, stop after that many passes without a better score there; None makes all epochs.
+            If penalty, solver, update, step and output are all `"auto"`, the loss is the hinge loss, no `dev` is given
+            and whole Gram matrices fit into memory, the online solver finds only the weights of the kernels, and a
+            machine for each pair of classes is learnt with them. Scores are then votes, one per pair that a class wins.
+        memory : the limit for Gram matrices: they are kept if they fit, else rows are computed and cached, else kernels
+            become explicit features. `memory_plan_` and the log, `spom.kernels`, tell what was chosen.
+        precision : of the Gram matrices, `"single"` or `"double"`.
+        prune : None, or `{"false_discovery_rate": 0.1}`: learn only with the kernels that stand out against knockoffs;
+            at most that share of them is expected to be noise (`solvers.mkl.knockoffs`).
+    probability : with a loss that is not a likelihood, fit up to five more times on parts of the rows and calibrate
+        scores on the others, for `predict_proba`. Without it, `dev=` in `fit` and `calibrate` do so without extra fits.
+    patience : with `dev=` in `fit`, stop after that many passes without a better score on it; None runs all epochs.
     class_weight, random_state, n_jobs, verbose : as in scikit-learn; `n_jobs` threads build the Gram matrices.
     callbacks : objects with `on_epoch(info)` (True stops the run) and `on_end(info)`; see `spom.core.callbacks`.
 
     Attributes
     ----------
-    classes_ : the labels as they were given.
+    classes_ : the distinct labels.
     penalty_ : the penalty with its strength.
-    blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
-    n_support_ : how many training rows carry weight; the model keeps these alone.
-    calibration_ : the softmax of this number times the scores is `predict_proba`, where the loss is no likelihood.
-    pruning_ : what `prune` did, a table when printed; None without it.
-    history_, converged_, memory_plan_ : a dict for each pass; whether the loss settled; the form of the matrices.
+    blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels with non-zero weight.
+    n_support_ : the number of training rows with weight; the model keeps only these.
+    calibration_ : the softmax of this number times the scores is `predict_proba`, if the loss is not a likelihood.
+    pruning_ : the result of `prune`, which prints as a table; None without it.
+    history_, converged_, memory_plan_ : one dict per pass; whether the loss settled; the form of the matrices.
 
     Examples
     --------
@@ -170,8 +171,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     ) -> Self:
         """Learn from rows X (or, with `kernels="precomputed"`, a list of Gram matrices) with labels y.
 
-        `dev` is a pair (X, y): the pass with the best score there is kept. `checkpoint` is a file for the state of the
-        run, written every so many passes, or seconds ("60s"), or only where the run is stopped ("stop"); with `resume`
+        `dev` is a pair (X, y): the pass with the best score on it is kept. `checkpoint` is a file for the state of the
+        run, written every so many passes, or seconds ("60s"), or only when the run is stopped ("stop"). With `resume`
         the run continues from there, to the same bits.
         """
         with all_or_nothing(self):
@@ -194,7 +195,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return self
 
     def _calibrate(self, X: Any, y: Any, sample_weight: Any, dev: Any) -> None:
-        """Set `calibration_` where rows were held out, or are to be."""
+        """Set `calibration_` if there are held-out rows, or `probability` asks for them."""
         self.__dict__.pop("calibration_", None)
         if self.loss == "log":
             return
@@ -205,7 +206,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
             self.calibration_ = calibrated(scores, index, weight)[0] if index.size else 1.0
 
     def calibrate(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Make scores probabilities: the factor at which held-out rows X with labels y have the least log-loss.
+        """Turn scores into probabilities: find the factor that minimises the log-loss of held-out rows X with labels y.
 
         The rows must not be those of `fit`, whose scores are too good.
         """
@@ -240,7 +241,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
         total = float(X.shape[0] if weight is None else weight.sum())
         if X.shape[0] <= FEW_ROWS:
-            # Equal rows become one with a weight, so that a weight counts just as a repetition does.
+            # Equal rows become one with a weight, so a weight is equivalent to repetition.
             X, index, weight = merged(X, index, weight)
         blocks = blocks_of(given, X, Making.of(self, self.classes_.size))
         problem = self._problem(blocks.grams, blocks.explicit, index, weight)
@@ -263,7 +264,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         self._keep(self._run(blocks, problem, (None, total), trainer, dev))
 
     def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
-        """Return the kernels; the first `count` of the default ones, which were others in version 1."""
+        """Return the kernels, or the first `count` default ones, which differ in version 1."""
         if self.kernels is not None:
             return self.kernels
         if version == 1:
@@ -322,19 +323,19 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         )
 
     def _targets(self, index: Ints, weight: Floats) -> Floats:
-        """A column for each class: one where a row has it, less the mean, times the weight of the row."""
+        """Return a column per class: one where a row has it, minus the mean, times the weight of the row."""
         found = np.eye(self.classes_.size)[index]
         return (found - np.average(found, axis=0, weights=weight)) * weight[:, None]
 
     def _takes_pairs(self, blocks: Any) -> bool:
-        """Whether all choices are automatic: then held-out rows weigh the kernels, and classes are learnt in pairs."""
+        """Tell whether all choices are automatic: then held-out rows weigh kernels, and classes are learnt in pairs."""
         given = (self.penalty, self.solver, self.update, self.step, self.output)
         plain = all(isinstance(value, str) and value == "auto" for value in given) and self.loss == "hinge"
         whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
         return plain and whole and len(blocks.grams) <= MANY and self.classes_.size <= MANY_CLASSES
 
     def _run_pairs(self, blocks: Any, problem: KernelProblem, data: tuple[Any, Floats], trainer: Trainer) -> KernelFit:
-        """Learn the weights of the kernels with the penalty, then the machine that held-out rows choose."""
+        """Learn the weights of the kernels with the penalty, then the machine chosen on held-out rows."""
         (X, weight), count = data, problem.n_blocks
         total = float(weight.sum())
         self.penalty_ = at_cost("auto", count, total, DEFAULT)
@@ -349,7 +350,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         found.model.kept = own[found.model.kept]
         found.block_weights, found.block_norms = np.zeros(among), np.zeros(among)
         found.block_weights[own], found.block_norms[own] = machine.weights, norms
-        # The last entry of the history tells of the model, as everywhere.
+        # The last entry of the history describes the model, as in other fits.
         shares = {"blocks_kept": int(np.count_nonzero(machine.weights)), "block_norms": found.block_norms.tolist()}
         found.history[-1] |= {**shares, "block_weights": found.block_weights.tolist()}
         return found
@@ -358,7 +359,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
 
     def _passes(self, blocks: Any) -> int:
-        """Return how many passes the online solver makes."""
+        """Return the number of passes of the online solver."""
         if isinstance(self.epochs, str):
             if self.epochs != "auto":
                 raise ValueError(f"epochs must be 'auto' or an integer >= 1; it is {self.epochs!r}")
@@ -382,7 +383,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return options
 
     def _scored(self, found: KernelFit, dev: Any) -> float:
-        """Return the score of what was learnt so far on development data."""
+        """Return the score of the current model on development data."""
         model = copy.copy(self)
         model._keep(found)
         return model.score(*dev)
@@ -408,13 +409,13 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class with the highest score, of each row."""
+        """Return the class with the highest score for each row."""
         scores = self._scores(X)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, one column per class; `calibration_` says how scores become probabilities."""
+        """Return the probability of each class, one column per class; `calibration_` scales the scores."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
@@ -425,7 +426,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
     def explain(self, X: Any) -> list[Explanation]:
-        """Say why each row has its class and not the runner-up: what each kernel contributes to the lead."""
+        """Explain why each row has its class and not the runner-up: what each kernel contributes to the lead."""
         check_is_fitted(self)
         if self._is_precomputed():
             raise Unsupported("explain needs rows and kernels; with kernels='precomputed' there are none")
@@ -435,7 +436,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         return explain_blocks(self.classes_.tolist(), names, parts, self._model.scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of labels that are right; a label that was not there in `fit` is an error."""
+        """Return the share of correct labels; raise an error for a label that was not in `fit`."""
         check_is_fitted(self)
         labels = check_labels(y)
         unknown = ~np.isin(labels, self.classes_)

@@ -12,22 +12,22 @@ from spom.core.arrays import Floats, Ints
 from spom.estimators.checking import encode
 from spom.estimators.training.streams import some
 
-# Parts that rows are divided into, and how many held-out scores are enough: a single number is fitted to them, so that
-# more than a few hundred change it by a few percent. Not tuned.
+# The number of parts, and how many held-out scores are enough. A single number is fitted to them: more than a few
+# hundred change it by a few percent. Not tuned.
 FOLDS, ENOUGH = 5, 1000
 
 
 def held_out_scores(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Ints, Floats]:
-    """(scores, numbers of classes, weights) of rows of a fitted classifier's data, each by a fit without it.
+    """Return (scores, numbers of classes, weights) of rows of a fitted classifier's data, each by a fit without it.
 
-    Parts are made until there are `ENOUGH` rows. None where some class has fewer rows than two.
+    Parts are held out until there are `ENOUGH` rows. There are no rows if a class has fewer than two.
     """
     labels = np.asarray(y)
     count = int(np.unique(labels, return_counts=True)[1].min())
     weight = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     scores: list[Floats] = []
     rows: list[Ints] = []
-    # The parts learn with the kernels that the model kept, which were chosen with all rows.
+    # The parts learn with the kernels that the model kept, which were chosen on all rows.
     kept = None if model.pruning_ is None else model.pruning_.selection.kept.tolist()
     if kept is not None and model._is_precomputed():
         X = [X[m] for m in kept]
@@ -49,7 +49,7 @@ def held_out_scores(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Flo
 
 
 def _part(model: Any, X: Any, rows: Ints, columns: Ints) -> Any:
-    """Some rows of X; of Gram matrices the columns of those that were learnt from."""
+    """Return some rows of X; for Gram matrices only the columns of training rows."""
     if model._is_precomputed():
         return [gram[rows][:, columns] for gram in X]
     return some(X, rows)

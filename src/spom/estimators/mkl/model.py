@@ -1,4 +1,4 @@
-"""A fitted kernel machine: the kernels that were kept, support rows with their coefficients, explicit weights."""
+"""A fitted kernel machine: the kernels it kept, support rows with their coefficients, and explicit weights."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ BATCH = 1 << 22
 class KernelModel:
     """f(x)[y] = sum over kept kernels m and support rows i of coef[m, i, y] K_m(x, x_i), plus explicit weights.
 
-    `kept` are the indices of the kernels among those that were given. For precomputed Gram matrices there are no
-    kernels and no rows: `columns` are the training examples that carry weight.
+    `kept` are the indices of the kernels among the given ones. With precomputed Gram matrices there are no
+    kernels and no rows: `columns` are the training examples with weight.
 
-    Where classes were learnt in pairs, `owner` has the class of each support row, coef[m, i, y] is its weight against
-    class y, and scores are votes (`solvers.mkl.pairs`). `shift` are the constants, with a first axis for the kernels.
+    If classes were learnt in pairs, `owner` has the class of each support row, coef[m, i, y] is its weight against
+    class y, and scores are votes (`solvers.mkl.pairs`). `shift` holds the constants, with a first axis for the kernels.
     """
 
     kept: Ints
@@ -60,7 +60,7 @@ class KernelModel:
         return out
 
     def _parts(self, some: Any, z: Any = None) -> Iterator[Floats]:
-        """Yield what each kernel adds to the scores of some rows, or to f_ab; `z` has the support rows' squares."""
+        """Yield each kernel's part of the scores of some rows, or of f_ab; `z` has the support rows' squares."""
         P: Any = None
         if z is not None:
             P, x = products(some, self.support), squares(some)
@@ -69,16 +69,16 @@ class KernelModel:
             yield self._part(m, kernel._of_products(P.copy(), x, z) if own else kernel._block(some, self.support))
 
     def _part(self, m: int, K: Any) -> Floats:
-        """Return what kernel m adds, from its block between rows and support rows."""
+        """Return the part of kernel m, from its block between rows and support rows."""
         a = self.coef[m].astype(K.dtype, copy=False)
         found = np.asarray(K @ a) if self.owner is None else duels(K, a, self.owner)
         return found if self.shift is None else found + self.shift[m]
 
     def by_block(self, X: Any) -> tuple[list[int], Floats]:
-        """(numbers of the blocks, (blocks, rows, labels)): what each kernel adds to the scores, explicit ones last.
+        """Return (numbers of the blocks, (blocks, rows, labels)): each kernel's part of the scores, explicit ones last.
 
-        Explicit blocks are numbered from -1 downwards: they are the blocks that are no kernels, in their order. Of
-        pairs of classes, the winner and the second get half of what is between them, and the others nothing.
+        Explicit blocks, which are not kernels, are numbered from -1 downwards, in their order. With pairs of classes,
+        the winner and the second each get half of their difference, and the others nothing.
         """
         found = [np.asarray(part, dtype=np.float64) for part in self._parts(X)]
         if self.owner is not None:
@@ -88,7 +88,7 @@ class KernelModel:
         return numbers, np.array(found).reshape(len(numbers), X.shape[0], self.coef.shape[2])
 
     def scores_precomputed(self, blocks: Sequence[Any], n_train: int, count: int) -> Floats:
-        """Return the same from Gram blocks between test and training examples, one for each kernel that was given."""
+        """Return the scores from Gram blocks between test and training examples, one for each given kernel."""
         if len(blocks) != count:
             raise DataError(f"there are {len(blocks)} Gram blocks, but the model was fitted with {count}")
         out = None
@@ -109,7 +109,7 @@ class KernelModel:
     # --- files -----------------------------------------------------------------------------------------
 
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """(state, arrays) for a model file."""
+        """Return (state, arrays) for a model file."""
         arrays = {"kept": self.kept, "coef": self.coef, "columns": self.columns}
         if is_sparse(self.support):
             arrays |= {f"support.{name}": getattr(self.support, name) for name in ("data", "indices", "indptr")}
@@ -127,11 +127,11 @@ class KernelModel:
 
     @classmethod
     def unpacked(cls, state: dict[str, Any], arrays: dict[str, Any]) -> KernelModel:
-        """Return the model again."""
+        """Return the model restored from a model file."""
         coef, columns = take(arrays, "coef", "f", 3), take(arrays, "columns", "i")
         kept, width = take(arrays, "kept", "i"), int(state["width"])
         if kept.size == 0:
-            # Explicit features alone: older files kept a width of the training data here.
+            # Explicit features alone: older files stored the number of training rows here.
             coef = coef[:, :0]
         if coef.shape[1] != columns.size or coef.shape[0] != kept.size:
             raise ModelFileError("the coefficients do not fit the support: the file is damaged")
@@ -156,7 +156,7 @@ class KernelModel:
 
 
 def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
-    """Return the names of blocks as `KernelModel.by_block` numbers them: `blocks` are the kernels as they were given.
+    """Return the names of blocks numbered as in `KernelModel.by_block`; `blocks` are the given kernels.
 
     >>> from spom.kernels import Gaussian, Linear
     >>> named_blocks([Gaussian(1.0), Linear()], [1, 0])
@@ -168,7 +168,7 @@ def named_blocks(blocks: Sequence[Any], numbers: Sequence[int]) -> list[str]:
 
 
 def _of_winners(parts: Floats) -> list[Floats]:
-    """(rows, classes) of each kernel, from its part (rows, classes, classes) of all f_ab."""
+    """Return (rows, classes) of each kernel, from its part (rows, classes, classes) of all f_ab."""
     rows = np.arange(parts.shape[1])
     first, second = np.argsort(-votes(parts.sum(axis=0)), axis=1, kind="stable")[:, :2].T
     found = []
@@ -181,7 +181,7 @@ def _of_winners(parts: Floats) -> list[Floats]:
 
 
 def _pairs(arrays: dict[str, Any], coef: Floats) -> tuple[Ints | None, Floats | None]:
-    """(owner, shift) from a model file; older files have neither."""
+    """Return (owner, shift) from a model file; older files have neither."""
     owner = take(arrays, "owner", "i") if "owner" in arrays else None
     kernels, rows, classes = coef.shape
     shape = (kernels, classes) if owner is None else (kernels, classes, classes)
@@ -192,7 +192,7 @@ def _pairs(arrays: dict[str, Any], coef: Floats) -> tuple[Ints | None, Floats | 
 
 
 def _map(arrays: dict[str, Any], prefix: str, form: Any, width: int) -> Any:
-    """Explicit features of vectors with `width` entries, from a model file."""
+    """Return explicit features of vectors with `width` entries, from a model file."""
     name, own, components, seed = form
     phi: Any = (Nystroem if name == "Nystroem" else RandomFourier)(own, components, seed)
     phi.map_ = take(arrays, f"{prefix}map", "f", 2)
@@ -210,7 +210,7 @@ def _map(arrays: dict[str, Any], prefix: str, form: Any, width: int) -> Any:
 def model_of(
     kernels: Sequence[Kernel], A: Floats, X: Any, features: list[Features], weights: list[Floats]
 ) -> KernelModel:
-    """Keep kernels with weight, and training rows that carry some of it."""
+    """Return the model with the kernels that have weight, and the training rows that carry some of it."""
     kept = np.flatnonzero([a.any() for a in A]) if len(A) else np.zeros(0, dtype=np.int64)
     columns = np.flatnonzero(A[kept].any(axis=(0, 2))) if kept.size else np.zeros(0, dtype=np.int64)
     coef = np.ascontiguousarray(A[kept][:, columns]) if len(A) else A[:, :0]

@@ -1,9 +1,9 @@
 """The machine of a kernel classifier with `penalty="auto"`: pairs of classes, with kernel weights from held-out rows.
 
-The penalty weighs kernels by how well they fit the rows that are learnt from, and a kernel that fits them less well may
-do better on others. So three folds of the rows compare: the weights that the penalty has learnt, equal ones, and each
-kernel alone, each at several values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`).
-The penalty's weights at the default C stay unless something else is right more often by more than a standard error.
+The penalty weighs kernels by how well they fit the training rows, and a kernel that fits these less well may do better
+on others. So three folds of the rows compare the weights learnt with the penalty, equal weights, and each kernel
+alone, each at several values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`).
+The penalty's weights at the default C are kept unless another choice is right more often by more than a standard error.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from spom.estimators.mkl.model import KernelModel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
 # Values of C from strong to weak, and the standard errors that it takes to leave the default: see docs, defaults.
+# Values of C from strong to weak, and the number of standard errors needed to leave the default: see docs, defaults.
 COSTS, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 1.0
-# Rows that the choice is made with at most, and in how many folds; with fewer rows than `FEW` there is no choice.
+# The maximum number of rows for the choice, and the number of folds; with fewer rows than `FEW` there is no choice.
 MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.
 MANY_CLASSES = 100
-# A pass of the last fit ends it if no margin that could be better was off by more.
+# The last fit ends after a pass in which no margin that could improve was off by more.
 TOLERANCE = 1e-6
 
 
 class Machine(NamedTuple):
-    """Weights of kernels whose diagonals have the mean one, their name, C, the rows held out, and the shares right."""
+    """Weights of kernels scaled to a mean diagonal of one, their name, C, number of held-out rows, and accuracies."""
 
     name: str
     weights: Floats
@@ -38,7 +39,7 @@ class Machine(NamedTuple):
     shares: dict[tuple[str, float], float]
 
     def told(self) -> str:
-        """Say what was chosen, and why."""
+        """Describe the choice and its reason."""
         kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
         what = kernels.get(self.name, f"kernel {self.name}")
         if not self.held:
@@ -56,7 +57,7 @@ class Rows(NamedTuple):
 
 
 def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
-    """Return the best of the weights that were learnt, equal ones, and one kernel alone, and the best C."""
+    """Return the best of the learnt weights, equal weights and a single kernel, and the best C."""
     some = np.flatnonzero(rows.weight > 0.0)
     some = np.sort(np.random.default_rng(seed).permutation(some)[:MOST])
     if some.size < FEW:
@@ -77,7 +78,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
 
 
 def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
-    """Return weights by name; a kernel that is zero on all rows has none."""
+    """Return weights by name; a kernel that is zero on all rows gets no weight."""
     on = (sizes > 0.0).astype(np.float64)
     equal = on / max(1.0, float(on.sum()))
     learnt = learnt / learnt.sum() if learnt.any() else equal
@@ -87,7 +88,7 @@ def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
 
 
 def _folds(y: Ints, seed: int) -> Ints:
-    """Return the number of each row's fold: the same share of each class."""
+    """Return the fold of each row; folds have the same share of each class."""
     order = np.random.default_rng(seed).permutation(y.size)
     order = order[np.argsort(y[order], kind="stable")]
     folds = np.empty(y.size, dtype=np.int64)
@@ -96,7 +97,7 @@ def _folds(y: Ints, seed: int) -> Ints:
 
 
 def _sum(grams: list[Any], weights: Floats, sizes: Floats) -> Any:
-    """Return the weighted sum of Gram matrices whose diagonals are brought to the mean one."""
+    """Return the weighted sum of Gram matrices scaled to a mean diagonal of one."""
     found = np.zeros_like(grams[0])
     for m in np.flatnonzero(weights).tolist():
         found += grams[m] * grams[m].dtype.type(weights[m] / sizes[m])
@@ -104,7 +105,7 @@ def _sum(grams: list[Any], weights: Floats, sizes: Floats) -> Any:
 
 
 def _right(K: Any, data: tuple[Ints, Floats, Ints], costs: tuple[float, ...]) -> Floats:
-    """(costs, rows): whether each row is right at each C, by a machine that did not learn from it."""
+    """Return (costs, rows): whether each row is right at each C, by a machine learnt without it."""
     y, weight, folds = data
     found = np.zeros((len(costs), y.size))
     for fold in range(FOLDS):
@@ -125,7 +126,7 @@ def _shift(alpha: Floats, owner: Ints) -> Floats:
 
 
 def fitted_machine(rows: Rows, machine: Machine, kernels: list[Any], X: Any) -> tuple[KernelModel, Floats]:
-    """(the model, the norm of each kernel's block) of a machine that learns from all rows."""
+    """Return (the model, the norm of each kernel's block) of a machine learnt from all rows."""
     K = _sum(rows.grams, machine.weights, rows.sizes)
     alpha = pair_machines(K, rows.y, rows.weight, [machine.cost], TOLERANCE)[0]
     shift = _shift(alpha, rows.y)
@@ -152,7 +153,7 @@ def _square(K: Any, alpha: Floats, owner: Ints) -> float:
 
 
 def _as_scores(model: KernelModel) -> KernelModel:
-    """Return the model with two scores, whose difference is f_01, in place of one pair."""
+    """Return the model with two scores, whose difference is f_01, instead of one pair."""
     assert model.owner is not None
     assert model.shift is not None
     sign = np.where(model.owner == 0, 0.5, -0.5)

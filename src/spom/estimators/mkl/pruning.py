@@ -1,4 +1,4 @@
-"""`prune=` of estimators with kernels: those that stand out against knockoffs, and a report of it."""
+"""`prune=` of estimators with kernels: selection by knockoffs, and a report of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.solvers.mkl.knockoffs import KernelSelection, select_kernels
 
 @dataclass
 class KernelPruning(Dropping):
-    """Which kernels went, why, and what it cost."""
+    """The dropped kernels, the evidence, and the cost of the selection."""
 
     selection: KernelSelection
 
@@ -28,7 +28,7 @@ class KernelPruning(Dropping):
 
 
 def pruned(prune: Any, blocks: Blocks, X: Any, targets: Floats, seed: int) -> tuple[Blocks, KernelPruning | None]:
-    """The blocks that `prune` leaves, and why; all without it. `targets` are those of `select_kernels`."""
+    """Return the blocks that `prune` keeps, and the report; all blocks without it. `targets` go to `select_kernels`."""
     if prune is None:
         return blocks, None
     if not isinstance(prune, dict):

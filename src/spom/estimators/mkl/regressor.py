@@ -43,10 +43,10 @@ from spom.solvers.mkl.regression import KernelRegression
     "estimator", "mkl-regressor", examples=lambda: [MKLRegressor()], cost="a product with each Gram matrix per step"
 )
 class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    r"""min over theta, b of Omega(theta) + 1/(2 N) sum_i (y_i - b - f(x_i))^2, with a block theta_m for each kernel.
+    r"""min over theta, b of Omega(theta) + 1/(2 N) sum_i (y_i - b - f(x_i))^2, with one block theta_m per kernel.
 
-    f(x) is the sum of <theta_m, phi_m(x)>. The penalty decides how much of each kernel is used, and which are switched
-    off. Each kernel is divided by the mean of its diagonal on the training rows, so that their units do not matter.
+    f(x) is the sum of <theta_m, phi_m(x)>. The penalty decides how much of each kernel is used, and which kernels get
+    weight zero. Each kernel is divided by the mean of its diagonal on the training rows, so units do not matter.
     With one kernel and `SquaredL2(s)` this is kernel ridge regression with alpha = s N.
 
     Parameters
@@ -54,21 +54,21 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
         functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic and a Gaussian kernel.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2`, or any other
-        with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out rows; the name of another
-        penalty gets its strength in the same way; None is no penalty.
-    epochs, tol : at most so many steps; stop at a duality gap of `tol` times the variance of y over two.
+        with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out rows; for the name of
+        another penalty the strength is chosen in the same way; None is no penalty.
+    epochs, tol : the maximum number of steps; stop at a duality gap of `tol` times half the variance of y.
     memory, precision, n_jobs : of the Gram matrices, as in `MKLClassifier`.
     prune : None, or `{"false_discovery_rate": 0.1}`, as in `MKLClassifier`.
-    random_state : of the rows that are held out.
-    callbacks, verbose : as everywhere; see `spom.core.callbacks`.
+    random_state : of the held-out rows.
+    callbacks, verbose : as in other estimators; see `spom.core.callbacks`.
 
     Attributes
     ----------
-    blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels that are not switched off.
-    penalty_ : the penalty with its strength. strengths_, held_out_errors_ : what was tried, where it was chosen.
-    intercept_ : b. n_support_ : how many training rows the model keeps.
-    pruning_ : what `prune` did, a table when printed; None without it.
-    history_, converged_, memory_plan_ : a dict for each step; whether `tol` was reached; the form of the matrices.
+    blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels with non-zero weight.
+    penalty_ : the penalty with its strength. strengths_, held_out_errors_ : the strengths tried, and their errors.
+    intercept_ : b. n_support_ : the number of training rows that the model keeps.
+    pruning_ : the result of `prune`, which prints as a table; None without it.
+    history_, converged_, memory_plan_ : one dict per step; whether `tol` was reached; the form of the matrices.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
             targets, weight = check_targets(y), check_weights(sample_weight, X)
             check_same_length(X, targets)
             if X.shape[0] <= FEW_ROWS:
-                # Equal rows become one with a weight, so that a weight counts just as a repetition does.
+                # Equal rows become one with a weight, so a weight is equivalent to repetition.
                 X, targets, weight = merged(X, targets, weight)
             given = as_kernels(self._given())
             blocks = blocks_of(given, X, Making.of(self, 1, averaged=False))
@@ -132,7 +132,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         return self
 
     def _pruned(self, blocks: Blocks, X: Any, y: Floats, weight: Floats | None) -> Blocks:
-        """The blocks that `prune` leaves."""
+        """Return the blocks that `prune` keeps."""
         seed = 0 if self.prune is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         less = y - np.average(y, weights=weight)
         targets = (less if weight is None else weight * less)[:, None]
@@ -148,7 +148,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         return {"epochs": int(self.epochs), "tol": self.tol}
 
     def _chosen(self, grams: list[Gram], y: Floats, weight: Floats | None) -> Any:
-        """Return the penalty, with a strength from held-out rows where none was given."""
+        """Return the penalty, with a strength from held-out rows if none was given."""
         self.strengths_: list[float] = []
         self.held_out_errors_: list[float] = []
         if self.penalty is None:
@@ -167,7 +167,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         return with_strength(penalty, float(f"{multiple * size:.3g}"))
 
     def _keep(self, blocks: Blocks, scales: Floats, state: Arrays, X: Any) -> None:
-        """Store the model in the units of the kernels as they were given."""
+        """Store the model in the units of the given kernels."""
         A = state["theta"].reshape(scales.size, -1) / scales[:, None]
         count = len(blocks.kernels)
         weights = [
@@ -186,12 +186,12 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
     # --- what was learnt ---------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Floats:
-        """b + f(x) of each row."""
+        """Return b + f(x) of each row."""
         rows = self._rows(X)
         return self._model.scores(rows)[:, 0] + self.intercept_
 
     def explain(self, X: Any) -> list[Explanation]:
-        """Say what each kernel contributes to the prediction of each row."""
+        """Explain the prediction of each row by the contribution of each kernel."""
         X = self._rows(X)
         numbers, parts = self._model.by_block(X)
         names = [*named_blocks(self.blocks_, numbers), "intercept"]
@@ -237,13 +237,13 @@ class _Steps(Learner):
         }
 
     def model(self, state: State) -> Arrays:
-        """Coefficients, norms and the intercept."""
+        """Return coefficients, norms and the intercept."""
         found: Arrays = {"theta": state.theta, "norms": np.asarray(state.block_norms)}
         return {**found, "intercept": state.internal["intercept"]}
 
 
 def _scaled(blocks: Blocks, weight: Floats | None) -> tuple[list[Gram], Floats]:
-    """(Gram matrices with a mean diagonal of one, what they were divided by): kernels, then explicit features."""
+    """Return (Gram matrices with a mean diagonal of one, their divisors): kernels, then explicit features."""
     every: list[Any] = [*blocks.grams, *(FeatureGram(block.matrix()) for block in blocks.explicit)]
     scales = np.array([max(float(np.average(gram.diagonal(), weights=weight)), 0.0) for gram in every])
     if not np.isfinite(scales).all():
@@ -261,7 +261,7 @@ def _scaled(blocks: Blocks, weight: Floats | None) -> tuple[list[Gram], Floats]:
 
 
 class _Divided(Gram):
-    """A Gram matrix over a number, without a copy."""
+    """A Gram matrix divided by a number, without a copy."""
 
     def __init__(self, gram: Gram, scale: float) -> None:
         self.gram, self.scale, self.n = gram, scale, gram.n
@@ -271,7 +271,7 @@ class _Divided(Gram):
         return self.gram.diagonal() / self.scale
 
     def rows(self, indices: ArrayLike) -> Any:
-        """These rows."""
+        """Return these rows of the matrix."""
         return self.gram.rows(indices) / self.scale
 
     def dot(self, A: ArrayLike) -> Floats:

@@ -1,4 +1,4 @@
-"""The strength of a kernel regressor's penalty, from rows that are held out."""
+"""The strength of a kernel regressor's penalty, from held-out rows."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from spom.solvers.iterate import last
 from spom.solvers.mkl.problem import on_norms
 from spom.solvers.mkl.regression import KernelRegression, product
 
-# Multiples of `Path.size`, strong to weak: a grid that is wide and even, not tuned. The path ends where errors rise.
+# Multiples of `Path.size`, strong to weak: a wide and even grid, not tuned. The path ends where errors rise.
 MULTIPLES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
-# Parts that rows are divided into; above `ENOUGH` held-out rows one part is enough.
+# The number of parts of the rows; with more than `ENOUGH` held-out rows one part is enough.
 FOLDS, ENOUGH = 5, 500
-# Strengths in a row that may be worse before the path ends.
+# The number of worse strengths in a row that ends the path.
 PATIENCE = 2
 
 
 @dataclass(frozen=True)
 class Path:
-    """A regression problem, and a penalty whose strength is not known yet."""
+    """A regression problem, and a penalty whose strength is to be chosen."""
 
     grams: list[Gram]
     y: Floats
@@ -34,10 +34,10 @@ class Path:
     limits: dict[str, Any]
 
     def size(self) -> float:
-        """Return the strength of which `MULTIPLES` are taken.
+        """Return the strength that `MULTIPLES` are multiples of.
 
-        Penalties that can make all blocks zero: the least strength that does. Others: 1 at a penalty that is
-        norm^2 / 2 of one block, and what costs the same at the norm where targets are fitted.
+        For penalties that can make all blocks zero it is the smallest strength that does. For others it is 1 if the
+        penalty is norm^2 / 2 of one block, else the strength of equal cost at the norm where targets are fitted.
         """
         y = self.y - np.average(self.y, weights=self.weight)
         share = np.full(y.size, 1.0 / y.size) if self.weight is None else self.weight / self.weight.sum()
@@ -52,7 +52,7 @@ class Path:
         return 0.5 * float(unit[0]) ** 2 / value if value > 0.0 else 1.0
 
     def errors(self, train: Ints, test: Ints) -> list[float]:
-        """Return the mean squared error on `test` at each multiple, each fit warm from the one before."""
+        """Return the mean squared error on `test` at each multiple, each fit with a warm start from the one before."""
         grams = [_part(gram, train) for gram in self.grams]
         weight = None if self.weight is None else self.weight[train]
         found: list[float] = []
@@ -77,7 +77,7 @@ class Path:
 
 
 def chosen_multiple(path: Path, random: Any) -> tuple[float, list[float]]:
-    """(the multiple with the least error on held-out rows, the mean error of each that was tried)."""
+    """Return (the multiple with the least error on held-out rows, the mean error of each multiple tried)."""
     n = path.y.size
     parts = np.array_split(random.permutation(n), FOLDS)
     if n >= ENOUGH * FOLDS:

@@ -32,7 +32,7 @@ log = logging.getLogger("spom.kernels")
 
 @dataclass
 class KernelFit:
-    """What `fit_kernels` gives: the model, the transitions, and how the run went."""
+    """The result of `fit_kernels`: the model, the transitions, and the course of the run."""
 
     model: KernelModel
     transitions: Floats
@@ -71,7 +71,7 @@ def as_kernels(given: Any) -> list[Kernel]:
 
 @dataclass
 class Blocks:
-    """Gram matrices and explicit features of the kernels, in the order of the kernels that were given."""
+    """Gram matrices and explicit features of the kernels, in the order of the given kernels."""
 
     kernels: list[Kernel]
     grams: list[Gram]
@@ -82,13 +82,13 @@ class Blocks:
     message: str
 
     def some(self, kept: Ints) -> Blocks:
-        """Return these Gram matrices alone, in their places of the order, where no block has explicit features."""
+        """Return these Gram matrices alone, in the same order; for blocks without explicit features."""
         at = kept.tolist()
         kernels = [self.kernels[m] for m in at] if self.kernels else []
         return replace(self, kernels=kernels, grams=[self.grams[m] for m in at], order=[self.order[m] for m in at])
 
     def part(self, X: Any, rows: Ints, columns: Ints) -> list[Any]:
-        """K(x_i, x_j) of each block for i in `rows` and j in `columns`; X has the examples where there are kernels."""
+        """Return K(x_i, x_j) of each block for i in `rows`, j in `columns`; X has the examples if there are kernels."""
         found = [self.block(m, X, rows, columns) for m in range(len(self.grams))]
         for block in self.explicit:
             values = block.matrix()
@@ -96,7 +96,7 @@ class Blocks:
         return found
 
     def block(self, m: int, X: Any, rows: Ints, columns: Ints) -> Any:
-        """The same of Gram matrix m."""
+        """Return K(x_i, x_j) of Gram matrix m."""
         gram = self.grams[m]
         if isinstance(gram, DenseGram):
             return gram.values[np.ix_(rows, columns)]
@@ -107,7 +107,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Making:
-    """How blocks are made: the memory available, what else needs some of it, and who is notified."""
+    """Options for making blocks: the available memory, other needs for it, and who is notified."""
 
     memory: Any
     labels: int
@@ -135,7 +135,7 @@ class Making:
 
 
 def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
-    """Fit the kernels to the data and make what the budget allows: whole matrices, a cache of rows, or features."""
+    """Fit the kernels to the data and build what fits into memory: whole matrices, a cache of rows, or features."""
     n, dtype = X.shape[0], making.dtype
     maps: list[Features] = [f for f in given if isinstance(f, Features)]
     kernels = [kernel.fitted(X) for kernel in given if not isinstance(kernel, Features)]
@@ -162,7 +162,7 @@ def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
 
 
 def tell(message: str, verbose: int, label: str) -> None:
-    """Log a message, and show it where `verbose` is set."""
+    """Log a message, and print it if `verbose` is set."""
     log.info(message)
     if verbose and sys.stderr.isatty():
         print(f"{label}: {message}", file=sys.stderr)
@@ -170,7 +170,7 @@ def tell(message: str, verbose: int, label: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How to learn: what `"auto"` stands for is settled by `chosen`."""
+    """Options for learning; `chosen` replaces `"auto"`."""
 
     solver: str = "auto"
     update: str = "auto"
@@ -186,7 +186,7 @@ class Options:
     choosing: int = 0
 
     def chosen(self) -> Options:
-        """Replace `"auto"`: dual averaging for the hinge loss, whose errors are few, else forward-backward steps."""
+        """Replace `"auto"`: dual averaging for the hinge loss, which has few errors, else forward-backward steps."""
         solver = "online" if self.solver == "auto" else self.solver
         if solver not in SOLVERS:
             raise Unsupported(f"solver must be one of auto, {', '.join(SOLVERS)}; it is {solver!r}")
@@ -227,7 +227,7 @@ def fit_kernels(
 ) -> KernelFit:
     """Run a solver on a problem whose blocks are `blocks` (and perhaps more explicit ones at its end).
 
-    `dev` scores what was learnt so far on development data. `among` is how many blocks users gave, where some are out.
+    `dev` scores the current model on development data. `among` is the number of given blocks, if some were dropped.
     """
     options = options.chosen()
     solver, penalty, tol = options.solver, options.penalty, options.tol
@@ -235,7 +235,7 @@ def fit_kernels(
     def make(start: State | None) -> Any:
         return options.make(problem, blocks.slots, start)
 
-    # The blocks of the problem are kernels first; users see the order in which they gave them, zeros for the others.
+    # The blocks of the problem are kernels first; users see their own order, with zeros for the others.
     more = problem.n_blocks - len(blocks.order)
     count = max([among or 0, *(m + 1 for m in blocks.order)])
     places = [*blocks.order, *range(count, count + more)]
@@ -270,7 +270,7 @@ def fit_kernels(
 
 
 class KernelLearner(Learner):
-    """Passes of a solver with kernels: the model is theta, the norms of the blocks, and what else `parts` needs."""
+    """Passes of a solver with kernels: the model is theta, the norms of the blocks, and the other input of `parts`."""
 
     dev: Callable[[Arrays], float]
 
@@ -300,7 +300,7 @@ class KernelLearner(Learner):
         return self.dev(model)
 
     def parts(self, model: Arrays) -> tuple[Floats, Floats, Floats]:
-        """(coefficients of each kernel, weights of explicit blocks, transitions)."""
+        """Return (coefficients of each kernel, weights of explicit blocks, transitions)."""
         if "scale" in model:
             return parts_of(self.solver.problem, model["theta"], model["scale"], model["transition"])
         found: tuple[Floats, Floats, Floats] = self.solver.parts(model["theta"])
@@ -325,7 +325,7 @@ def _entry(state: State, penalty: Any, problem: KernelProblem, norms: Floats) ->
 
 
 def _settled(history: list[dict[str, Any]], tol: float) -> bool:
-    """Return whether the loss met on the way hardly changed in the last pass."""
+    """Return whether the loss during the last pass hardly changed from that of the pass before."""
     if len(history) < 2:
         return False
     before, after = history[-2]["loss"], history[-1]["loss"]

@@ -1,4 +1,4 @@
-"""What `"auto"` means for a parser: its trees, its penalty, and how the penalty is used."""
+"""The meaning of `"auto"` for a parser: its trees, its penalty, and the use of the penalty."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spom.penalties import GroupLasso
 from spom.penalties.forms import runs_on_norms
 from spom.solvers.structured.trees.select import looked_at
 
-# Up to this share of trees with crossing arcs, trees without them are better. On held-out trees of twelve treebanks
-# with shares of 0 to .15 they were better by .002 to .019 UAS on all but one of fifteen sentences; at .21 and .22 both
-# are equal, at .41 they lose .008. Anything from .16 to .4 chooses the same on all of them.
+# Up to this share of trees with crossing arcs, trees without crossing arcs are better. On held-out trees of twelve
+# treebanks with shares of 0 to .15 they were better by .002 to .019 UAS on all but one of fifteen sentences; at .21 and
+# .22 both are equal, at .41 they lose .008. Any value from .16 to .4 gives the same choices on all of them.
 CROSSING = 0.25
-# The number of sentences to look at, evenly spread: enough to know the share to .015.
+# The number of sentences in the sample, evenly spaced: enough to know the share to .015.
 SAMPLE = 1000
 
 
@@ -55,23 +55,24 @@ def chosen_projective(given: Any, bank: Treebank) -> tuple[bool, str]:
 
 # --- penalty --------------------------------------------------------------------------------------------------
 
-# A group lasso by name has this over the root of the number of sentences that selection looks at, other penalties of
-# blocks, which are squares, this over their number. On development parts of six treebanks (467 to 3,435 sentences, 69
-# templates) a group lasso of 3 keeps 49 to 66 templates at UAS -.0038 to +.0022, and 7 loses up to .015; squares of 7
-# keep 37 to 46 at -.0038 to +.0028, and 14 loses up to .009. No finer grid was tried.
+# The strength of a group lasso given by name is this over the root of the number of sentences used for selection; for
+# other penalties of blocks, which are squares, it is this over their number. On development parts of six treebanks (467
+# to 3,435 sentences, 69 templates) a group lasso of 3 keeps 49 to 66 templates at UAS -.0038 to +.0022, and 7 loses up
+# to .015; squares of 7 keep 37 to 46 at -.0038 to +.0028, and 14 loses up to .009. No finer grid was tried.
 GROUPS, SQUARES = 3.0, 7.0
-# The l1 norm by name has this over the number of all sentences. Chosen on development parts of nine treebanks with one
-# left out at a time (benchmarks/defaults/parser_strengths.py): 36 % of the weights at UAS -.0031 to +.0008.
+# The strength of the l1 norm given by name is this over the number of all sentences. Chosen on development parts of
+# nine treebanks with one left out at a time (benchmarks/defaults/parser_strengths.py): 36 % of the weights at UAS
+# -.0031 to +.0008.
 SINGLE = 1.0
 UPDATES = ("auto", "select", "forward-backward", "dual-averaging")
-# What cannot be done sentence by sentence.
+# Options that need all sentences at once.
 WHOLE = "prune= and penalties that select templates (update='select', which 'auto' takes)"
 
 
 def chosen_penalty(given: Any, sentences: int) -> Any:
-    """`"auto"` and None are no penalty; a name alone gets a strength that falls with the number of sentences.
+    """Return the penalty: none for `"auto"` and None; by name, its strength falls with the number of sentences.
 
-    A penalty of single weights and of templates has its ratio by the two strengths.
+    For a penalty of both single weights and templates, the two strengths give its ratio.
 
     >>> chosen_penalty("auto", 1000) is None
     True
@@ -102,9 +103,9 @@ def _rounded(strength: float) -> float:
 
 
 def chosen_update(given: str, penalty: Any, loss: str, count: int) -> str:
-    """`"auto"` selects among the `count` templates under a penalty of blocks, but not under the log loss.
+    """Return the update: `"auto"` selects among `count` templates under a block penalty, except with the log loss.
 
-    Penalties of both, and of groups of blocks, take a selection under every loss; those of single weights none.
+    Penalties of both, and of groups of blocks, use a selection under every loss; those of single weights never do.
 
     >>> chosen_update("auto", GroupLasso(0.1), "mira", 69), chosen_update("auto", GroupLasso(0.1), "log", 69)
     ('select', 'forward-backward')
@@ -131,7 +132,7 @@ def chosen_update(given: str, penalty: Any, loss: str, count: int) -> str:
 
 
 def check_batch(parser: Any, penalty: Any) -> None:
-    """Raise for settings that the batch solver does not take."""
+    """Raise an error for settings that the batch solver does not support."""
     if parser.solver != "batch":
         raise Unsupported(f"there is no solver {parser.solver!r} for parsers; there are: online, batch")
     if parser.loss != "log":

@@ -1,4 +1,4 @@
-"""DependencyParser: trees over words, learnt online, with templates that are kept or dropped."""
+"""DependencyParser: trees over words, learnt online, with a selection of templates."""
 
 from __future__ import annotations
 
@@ -45,59 +45,59 @@ LABEL_BITS = 14
 
 @register("estimator", "dependency-parser", examples=lambda: [DependencyParser()], cost="O(templates) an arc")
 class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """max over trees of the sum over arcs of theta . features(head, modifier), theta learnt sentence by sentence.
+    """max over trees of the sum over arcs of theta . features(head, modifier), with theta learnt sentence by sentence.
 
-    It takes and gives what `spom.data.read_conllu` gives, a `Treebank`.
+    Input and output are a `Treebank`, as from `spom.data.read_conllu`.
 
     Parameters
     ----------
     templates : `"default"` (the compact set and templates of morphological features), `"compact"`, `"large"`, or names
-        such as `"h.form m.upos dist"` (the language is that of `spom.features.arc_sets`). Each template is a block.
-    projective : True: trees without crossing arcs only (Eisner); False: all trees (maximum spanning arborescence);
-        `"auto"`: the former where at most a quarter of the treebank's trees have crossing arcs. Trees always have one
+        such as `"h.form m.upos dist"` (the language is that of `spom.features.arc_sets`). Each template is one block.
+    projective : True: only trees without crossing arcs (Eisner); False: all trees (maximum spanning arborescence);
+        `"auto"`: the former if at most a quarter of the treebank's trees have crossing arcs. Trees always have one
         root. `projective_` has the choice, `trees_` the reason.
     loss : `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
         `"perceptron"` or `"log"` (a random field over trees).
     penalty : a penalty on the blocks' norms: `GroupLasso`, `SparseMKL` (SPOM), `LqMKL`, `ElasticNetMKL`,
         `TreeGroupLasso` over templates; on single weights: `L1`, `ElasticNet`; on both: `SparseGroupLasso`, and sums
-        whose order of proxes is exact. A name alone gets a strength from the number of sentences.
+        whose order of proxes is exact. For a name the strength follows from the number of sentences.
         `"auto"` and None are no penalty: a parser is the mean of its iterates, which needs none.
-    update : `"select"`: one pass of group dual averaging under the penalty switches templates off, then those that are
-        left are learnt under its part on single weights, if it has one. `"dual-averaging"`: penalties of single
-        weights, which are exactly zero then. `"forward-backward"`: each sentence's step, then the prox of a penalty of
-        block norms, which leaves no template at exactly zero, as the model is the mean of all iterates. `"auto"`: the
-        first, but the last under the log loss, whose optimum `gap_` is about, and what suits single weights.
-    labels : whether relations are learnt too, by a second stage that looks at the whole tree.
+    update : `"select"`: one pass of group dual averaging under the penalty sets templates to zero, then the remaining
+        ones are learnt under its part on single weights, if it has one. `"dual-averaging"`: for penalties of single
+        weights, which become exactly zero. `"forward-backward"`: each sentence's step, then the prox of a penalty of
+        block norms; no template is exactly zero then, as the model is the mean of all iterates. `"auto"`: the
+        first, but the last under the log loss, to whose optimum `gap_` refers; the second for single weights.
+    labels : whether relations are learnt too, by a second stage that uses the whole tree.
     epochs, label_epochs : passes for arcs and for relations.
     prune : None, a number of templates to keep, a share of them below one, or `"auto"`: half of the templates and small
-        weights go where held-out sentences say that they can. Templates are ranked by what they add on held-out
-        sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence. `{"false_discovery_rate": 0.1}`:
-        families of templates that stand out against knockoffs, so that at most that share of them is expected to be
-        noise.
+        weights are dropped if held-out sentences show that they are not needed. Templates are ranked by what they add
+        on held-out sentences (see `spom.estimators.parser.pruning`); `pruning_` has the evidence.
+        `{"false_discovery_rate": 0.1}`: families of templates that stand out against knockoffs, with at most that share
+        of them expected to be noise.
     second_stage : whether a second parser, which sees the first one's tree (grandparents, siblings, children), decides.
-    order : 1: trees score by their arcs; 2: by siblings and grandparents too, over the arcs that a parser of order 1
-        leaves. The best tree is exact, and projective; where `projective_` is False, `order_` is 1. With `second_stage`
-        there is a second stage only there.
-    folds : into how many parts the training data are cut to get trees of the first stage for the second one.
+    order : 1: trees score by their arcs; 2: also by siblings and grandparents, over the arcs that a parser of order 1
+        keeps. The best tree is exact, and projective; if `projective_` is False, `order_` is 1. With `second_stage`,
+        there is a second stage only in that case.
+    folds : the number of parts of the training data, to get trees of the first stage for the second one.
     step, cost : the largest step (default: one over the number of templates), and the cost of a wrong head.
     table_bits, min_count : see `spom.features.arcs.ArcTemplates`.
-    patience : with `fit(..., dev=...)`, end a stage after this many epochs without a better score; None makes all.
+    patience : with `fit(..., dev=...)`, end a stage after this many epochs without a better score; None runs all.
     n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
-    solver : `"online"`; `"batch"` continues from there to the optimum of the log loss under the penalty, where whole
-        templates and single weights are exactly zero if the penalty makes them so; nothing is selected before.
-    tol : `"batch"` stops where `gap_` is at most tol times the objective (None: 1e-3).
+    solver : `"online"`; `"batch"` continues from its result to the optimum of the log loss under the penalty, which
+        makes whole templates and single weights exactly zero if it is of that kind; nothing is selected before.
+    tol : `"batch"` stops when `gap_` is at most tol times the objective (None: 1e-3).
     callbacks : objects with `on_epoch(info)`, `on_end(info)`; see `spom.core.callbacks`.
 
     Attributes
     ----------
     blocks_ : the names of the templates in the model. block_weights_ : the papers' beta of each, summing to one: shares
         of the sum of norms, for `LqMKL` under `"forward-backward"` powers of them.
-    selected_ : the indices of those that are not zero. relations_ : the names of the relations.
-    selection_ : what `update="select"` found, or None: the templates, which were kept, and their evidence.
+    selected_ : the indices of the non-zero templates. relations_ : the names of the relations.
+    selection_ : the result of `update="select"`, or None: the templates, those that were kept, and their evidence.
     penalty_ : the penalty with its strength, or None.
-    gap_ : how far the arcs' objective is from its optimum at most, under the log loss and a penalty; else NaN. After a
-        selection the objective is that of the templates that are left, with the part of the penalty on single weights.
-    pruning_ : what was dropped and why, or None. history_ : a dict for each epoch of each stage. converged_ : whether
+    gap_ : an upper bound of the distance of the arcs' objective to its optimum, under the log loss and a penalty; else
+        NaN. After a selection the objective is that of the kept templates, with the penalty's part on single weights.
+    pruning_ : what was dropped and why, or None. history_ : one dict per epoch of each stage. converged_ : whether
         development data ended the training.
 
     Examples
@@ -163,12 +163,12 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     ) -> Self:
         """Learn from a treebank; `dev` chooses the best epoch. `y` is not used: the trees are in the treebank.
 
-        X may also be a stream: an iterator of treebanks, such as `iter_conllu` gives, or a `spom.scale.Stream`. Words
-        are then those of the first window, and so are relations, besides those that `relations` announces.
+        X may also be a stream: an iterator of treebanks, such as from `iter_conllu`, or a `spom.scale.Stream`. Words
+        are then those of the first window, and so are relations, plus those that `relations` announces.
 
-        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only where
+        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only when
         the run is stopped ("stop"); with `resume` the run continues from there, to the same bits. Ctrl-C ends the run
-        after the current epoch, with what was learnt.
+        after the current epoch, and keeps the result.
         """
         watch = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
         held = None if dev is None else _trees(dev, "dev")
@@ -195,7 +195,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         }
 
     def _learnt(self, run: Stages, bank: Treebank, dev: Treebank | None, blank: bool = False) -> dict[str, Any]:
-        """Learn, and return the attributes of a fitted parser; with `blank` those before anything is learnt."""
+        """Learn, and return the attributes of a fitted parser; with `blank`, those before training."""
         epochs, label_epochs = (0, 0) if blank else (self.epochs, self.label_epochs)
         templates = ArcTemplates(self._names(), self.table_bits, self.min_count)
         labels = ArcTemplates(LABELS, LABEL_BITS, self.min_count)
@@ -213,7 +213,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         arcs = first.model() if blank else run.arcs(first, epochs, "arcs", held)
         if self.solver == "batch" and not run.trainer.over:
             arcs = run.optimum(arcs, codes, gold, self.tol)
-        # Free its memory for the stages that follow.
+        # Free its memory for later stages.
         del first
         second, label_model = None, None
         if not run.trainer.over:
@@ -229,7 +229,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         under = run.penalty if self.solver == "batch" else run.settings["penalty"]
         bounded = self.loss == "log" and under is not None and not blank
         gap = tree_gap(arcs, codes, gold, under, run.settings["projective"]).gap if bounded else np.nan
-        # The batch solver has the best bound that it met, which need not be the last.
+        # The batch solver has the best upper bound that it found, which need not be the last.
         gap = min([gap, *(entry["gap"] for entry in run.trainer.history[-1:] if "gap" in entry)])
         found = {"arcs_": arcs, "second_": second, "labels_": label_model, "relations_": relations}
         found |= {"pruning_": pruning, "selection_": selection, "penalty_": run.penalty, "gap_": gap}
@@ -249,7 +249,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return arcs, replace(relations, stored=largest_share(relations.weights, share)), replace(pruning, why=why)
 
     def _second(self, run: Stages, arcs: ArcModel, codes: ArcCodes, gold: Ints, held: Held | None, epochs: int) -> Any:
-        """Return the model of second order or of a second stage, or None; without epochs before anything is learnt."""
+        """Return the model of second order or of a second stage, or None; without epochs, the model before training."""
         templates, stage = arcs.templates, "second order"
         solver: ArcSolver | None = None
         seen: Any = None
@@ -267,7 +267,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     def _selected(
         self, run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, blank: bool
     ) -> tuple[ArcTemplates, TemplateSelection | None]:
-        """Return the templates that the penalty keeps; they are learnt under its part on single weights alone."""
+        """Return the templates that the penalty keeps; they are learnt only under its part on single weights."""
         settings, seed = run.settings, run.settings["seed"]
         if run.update != "select" or blank:
             return templates, None
@@ -275,21 +275,21 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         while True:
             found = select_arcs(templates, codes, gold, run.penalty, projective=settings["projective"], seed=number)
             if not found.evidence.any():
-                # No arc is ever in doubt: there is nothing to choose by.
+                # No arc is ever in doubt, so there is nothing to choose by.
                 return templates, None
             if found.kept.size:
                 break
             if not isinstance(self.penalty, str):
                 raise ValueError(f"{run.penalty!r} leaves no template: give a smaller strength")
-            # The user did not choose this strength: lower it here.
+            # This strength was not chosen by the user: lower it.
             run.penalty = with_strength(run.penalty, 0.5 * run.penalty.strength)
             settings["penalty"] = after_selection(run.penalty, len(templates.blocks))
         return templates.keep(found.kept), found
 
     def partial_fit(self, X: Treebank, y: Any = None, relations: Iterable[str] | None = None) -> Self:
-        """Make one more pass, over these sentences. Words and templates are those of the first call.
+        """Run one more pass, over these sentences. Words and templates are those of the first call.
 
-        `relations` announces, at the first call, all relations that will come; one that was not announced is an error.
+        `relations` announces, in the first call, all relations that will come; an unannounced one is an error.
         """
         bank = _trees(X, "X")
         if hasattr(self, "arcs_"):
@@ -302,14 +302,14 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         templates = self.arcs_.templates
         codes = templates.transform(bank)
         gold = with_roots(bank.heads, codes)
-        # Before anything is learnt from it: an unknown relation must leave the parser as it was.
+        # This comes before any training: an unknown relation must leave the parser unchanged.
         wanted = gold_relations(bank, self.relations_, codes) if self.labels else None
         if self._learners is None:
             self._learners = self._continued(run, codes, gold)
         first, second, labels = self._learners
         with run.trainer.running():
             if second is not None:
-                # These sentences are new, so that the first stage's trees are as good as they will be on others.
+                # These sentences are new, so the first stage's trees are as good as on any others.
                 now = first.model()
                 if self.order_ == 2:
                     second.feed(codes, gold, left_heads(now, codes))
@@ -324,7 +324,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return self
 
     def _begin(self, run: Stages, bank: Treebank, relations: Iterable[str] | None) -> None:
-        """Set the attributes of a parser that has learnt nothing yet."""
+        """Set the attributes of a parser before training."""
         if self.solver == "batch":
             raise Unsupported("solver='batch' needs all sentences at once: use fit")
         if self.prune is not None or run.update == "select":
@@ -360,7 +360,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     # --- using it ----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Treebank:
-        """Return the same sentences with the trees that score best; everything else is as it was.
+        """Return the same sentences with the best trees; everything else is unchanged.
 
         X is a `Treebank`, or has a list per sentence of (word, tag) pairs, or of dicts with the names of columns.
         """
@@ -375,7 +375,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return bank.with_trees(heads[words], found[words].astype(np.int32), self.relations_)
 
     def _heads(self, codes: ArcCodes, n_jobs: int = 1) -> tuple[Ints, Ints | None]:
-        """(the best trees, those of the first stage where a second one looks at them), laid out as the codes are."""
+        """Return (the best trees, those of the first stage if a second one uses them), laid out as the codes are."""
         if isinstance(self.second_, SecondOrderModel):
             return self.second_.parse(codes, self.projective_, self.arcs_, n_jobs)[0], None
         heads, _ = self.arcs_.parse(codes, self.projective_, None, n_jobs)
@@ -384,14 +384,14 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return self.second_.parse(codes, self.projective_, heads, n_jobs)[0], heads
 
     def predict_blocks(self, blocks: Iterable[Treebank]) -> Iterator[Treebank]:
-        """Predictions block by block, for a stream such as `iter_conllu` gives."""
+        """Return an iterator of predictions block by block, for a stream such as from `iter_conllu`."""
         return (self.predict(block) for block in blocks)
 
     def predict_marginals(self, X: Treebank) -> list[Floats]:
         """P(head -> modifier) of each sentence as an (n + 1, n + 1) matrix, the root first, over trees with one root.
 
-        The probability of a tree is proportional to exp(score). Arcs that the filter leaves out have none. With
-        `order=2` they are those of the parser of order 1, which filters the arcs.
+        The probability of a tree is proportional to exp(score). Arcs that the filter drops have probability 0. With
+        `order=2` the probabilities are those of the parser of order 1, which filters the arcs.
         """
         check_is_fitted(self)
         codes = self.arcs_.templates.transform(X)
@@ -409,9 +409,9 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return found
 
     def explain(self, X: Any) -> list[list[Explanation]]:
-        """Say why each word has its head and not the runner-up: what each template contributes to the lead.
+        """Explain why each word has its head and not the runner-up: what each template contributes to the lead.
 
-        With `order=2` these are the templates of arcs; siblings and grandparents decide too, and are not shown.
+        With `order=2` these are the templates of arcs; siblings and grandparents, which decide too, are not shown.
         """
         check_is_fitted(self)
         bank = as_treebank(X, tuple(self.arcs_.templates.columns))
@@ -426,24 +426,24 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return found
 
     def score(self, X: Treebank, y: Any = None) -> float:
-        """LAS, or UAS where no relations were learnt; punctuation counts. `evaluate` gives both."""
+        """Return the LAS, or the UAS if no relations were learnt; punctuation counts. `evaluate` returns both."""
         found = self.evaluate(X)
         return found.uas if self.labels_ is None else found.las
 
     def evaluate(self, X: Treebank, punctuation: bool = True) -> Attachment:
-        """UAS and LAS against the trees of a treebank; see `spom.metrics.attachment`."""
+        """Return UAS and LAS against the trees of a treebank; see `spom.metrics.attachment`."""
         return attachment(_trees(X, "X"), self.predict(X), punctuation)
 
     @property
     def settings_(self) -> str:
-        """What was learnt with, in one line."""
+        """The settings used for training, in one line."""
         given = self.templates if isinstance(self.templates, str) else "as given"
         under = "no penalty" if self.penalty_ is None else f"penalty {self.penalty_!r}"
         return f"templates {given} ({len(self.blocks_)} templates); {under}; {self.trees_}; order {self.order_}"
 
     @property
     def order_(self) -> int:
-        """2 where siblings and grandparents count, else 1."""
+        """2 if siblings and grandparents count, else 1."""
         return 2 if isinstance(self.second_, SecondOrderModel) else 1
 
     @property
@@ -453,7 +453,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     @property
     def block_weights_(self) -> Floats:
-        """beta of each template, summing to one; the norms' shares where they were learnt without their penalty."""
+        """beta of each template, summing to one; the norms' shares if they were learnt without their penalty."""
         count = len(ArcTemplates(self._names()).blocks)
         update = chosen_update(self.update, self.penalty_, self.loss, count)
         under = self.solver == "batch" or update == "forward-backward"
@@ -461,13 +461,13 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
 
     @property
     def selected_(self) -> Ints:
-        """The indices of templates that are not zero."""
+        """The indices of the non-zero templates."""
         return np.flatnonzero(self.arcs_.block_norms())
 
     # --- parts -------------------------------------------------------------------------------------
 
     def _auto_penalty(self) -> str:
-        # "auto" is no penalty: one with a strength is that of the templates.
+        # "auto" is no penalty: a strength that is set belongs to a penalty of templates.
         return "group-lasso"
 
     def _names(self) -> Any:
@@ -486,7 +486,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
     def _run(
         self, projective: bool, sentences: int | None, contents: Callable[[], dict[str, Any]] = dict, **watch: Any
     ) -> Stages:
-        """Return a run over this many sentences; None: one that continues, with the penalty it began with."""
+        """Return a run over this many sentences, or, for None, one that continues with its penalty."""
         if self.epochs < 1 or self.label_epochs < 1:
             raise ValueError(f"epochs and label_epochs must be >= 1; they are {self.epochs}, {self.label_epochs}")
         trainer = Trainer(self, contents, patience=self.patience, **watch)
@@ -498,11 +498,11 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         update = chosen_update(self.update, penalty, self.loss, count)
         if isinstance(self.prune, dict) and update == "select":
             raise Unsupported("a false discovery rate chooses among all templates: set penalty=None, or prune=None")
-        # Templates that a penalty has selected are learnt without its part on blocks.
+        # Templates selected by a penalty are learnt without its part on blocks.
         learnt_with = after_selection(penalty, count) if update == "select" else penalty
         if self.solver != "online":
             check_batch(self, penalty)
-            # The online solution is where the batch solver starts, whatever it is: nothing is selected before.
+            # The batch solver starts at any online solution: nothing is selected before.
             update = "forward-backward" if update == "select" else update
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2; it is {self.order!r}")
@@ -514,7 +514,7 @@ class DependencyParser(TakesPenalty, TakesCallbacks, SavingParser, BaseEstimator
         return Stages(settings, trainer, int(effective_n_jobs(self.n_jobs)), penalty, update)
 
     def _seed(self) -> int:
-        """Return the seed of a run: `random_state` itself where it is a number."""
+        """Return the seed of a run: `random_state` itself if it is a number."""
         given = self.random_state
         return int(given) if isinstance(given, (int, np.integer)) else int(check_random_state(given).randint(2**31))
 

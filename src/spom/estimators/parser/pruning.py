@@ -1,16 +1,16 @@
-"""Which templates a parser needs: the non-negative garrote on held-out sentences ranks them, and what they cost counts.
+"""The choice of a parser's templates: the non-negative garrote ranks them on held-out sentences, with their cost.
 
 A parser with all templates learns from part of the sentences, once. On others each template gets a weight beta >= 0
-for what it adds to the scores of arcs (`solvers.structured.trees.garrote`); most are zero. Templates that share rows of
+for its part of the scores of arcs (`solvers.structured.trees.garrote`); most are zero. Templates that share rows of
 weights share their cost too, so families are taken in the order of their betas over the root of their cost, within a
 budget that makes a parser with a fifth of the templates four times as fast.
 
-A number of templates or a share of them is kept as asked. `"auto"` asks the treebank: sentences are divided into three
-runs, and parsers learn from two of them, for each run in turn, with all templates and with the best half. The half is
-taken where it is good enough on the held-out runs (`estimators.pruning`; heads that are right). Then small weights
-are dropped, and nothing is learnt again: the least share of the largest weights is kept whose trees of the held-out
-runs are good enough beside those of the whole parser, and the same for the weights of relations. With a second stage
-or trees of second order all weights of arcs are kept.
+A given number or share of templates is kept exactly. `"auto"` depends on the treebank: sentences are divided into
+three runs, and parsers learn from two of them, for each run in turn, with all templates and with the best half. The
+half is taken if it is good enough on the held-out runs (`estimators.pruning`; by correct heads). Then small weights
+are dropped without learning again: the kept share of the largest weights is the smallest whose trees of the held-out
+runs are good enough compared to those of the whole parser, and likewise for the weights of relations. With a second
+stage or trees of second order all weights of arcs are kept.
 
 A dict with a false discovery rate keeps the families of templates that stand out against their knockoffs
 (`spom.solvers.structured.trees.knockoffs`).
@@ -38,23 +38,24 @@ from spom.solvers.structured.trees.garrote import best_templates
 from spom.solvers.structured.trees.knockoffs import TemplateDiscovery, discover_arcs
 from spom.solvers.structured.trees.relations import LabelLearner, LabelModel
 
-AUTO_SHARE = 0.2
+# The least number of templates, as a share, for which the budget of their cost is computed.
+LEAST_SHARE = 0.2
 # The share of the templates that "auto" tries, and the shares of the weights.
 HALF, WEIGHTS = 0.5, (0.5, 0.65, 0.8)
-# How much of the sentences is learnt from, and how many of the others at most are held out.
+# The share of the sentences for training, and the maximum number of others held out.
 LEARNT, HELD_OUT = 0.2, 400
 SELECTION_BITS = 14
-# What a family costs: one that looks at a single word, others with a small table and with one that is shared by
-# hashing; and how many times as much for the tags between.
+# Relative cost of a family: one that uses a single word, and others with a small table or with one shared by hashing;
+# and the factor for families that use the tags between.
 SINGLE, SMALL, HASHED, TAGS = 1.0, 5.0, 15.0, 4.0
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """Of `names` those with `kept` stayed; `scores` are their betas, `reasons` say why each stayed or went.
+    """Of `names` those with `kept` were kept; `scores` are the betas, `reasons` why each was kept or dropped.
 
-    `why` says how they were ranked, `seconds` what that took. `share` of the weights of arcs are kept, the largest.
-    `selection` is what a false discovery rate found, or None.
+    `why` describes the ranking, `seconds` is its time. `share` of the weights of arcs are kept, the largest.
+    `selection` is the result for a false discovery rate, or None.
     """
 
     names: list[str]
@@ -67,7 +68,7 @@ class Pruning:
     selection: TemplateDiscovery | None = None
 
     def table(self, count: int | None = None) -> str:
-        """The templates from the best to the worst: + kept or - dropped, beta, name, reason."""
+        """Return the templates from the best to the worst: + kept or - dropped, beta, name, reason."""
         order = np.lexsort((-self.scores, ~self.kept))[:count]
         rows = [
             f"{'+' if self.kept[k] else '-'} {self.scores[k]:7.4f}  {self.names[k]:<44} {self.reasons[k]}"
@@ -80,13 +81,13 @@ class Pruning:
 
 
 def how_many(prune: Any, count: int) -> int:
-    """The number of templates to keep that `prune` means, of `count`; of "auto" the fewest that are tried.
+    """Return the number of templates, of `count`, that `prune` means to keep; for "auto" the half that is tried.
 
     >>> how_many("auto", 435), how_many(40, 435), how_many(0.1, 435)
-    (87, 40, 44)
+    (218, 40, 44)
     """
     if isinstance(prune, str) and prune == "auto":
-        return max(1, round(AUTO_SHARE * count))
+        return max(1, round(HALF * count))
     if isinstance(prune, (bool, str)) or not isinstance(prune, (int, float, np.integer, np.floating)) or not prune > 0:
         what = "None, 'auto', a number of templates, a share below one or {'false_discovery_rate': a rate}"
         raise ValueError(f"prune must be {what}; it is {prune!r}")
@@ -98,7 +99,7 @@ def how_many(prune: Any, count: int) -> int:
 def select_templates(
     run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, prune: Any, how: tuple[int, bool]
 ) -> tuple[ArcTemplates, Pruning]:
-    """The templates to keep, and how they were chosen; for "auto", `how` is (epochs, whether single weights may go)."""
+    """Return the templates to keep, and the report; for "auto", `how` is (epochs, whether single weights may go)."""
     if isinstance(prune, dict):
         return discovered_templates(run, templates, codes, gold, asked_rate(prune))
     count, begin = len(templates.blocks), time.perf_counter()
@@ -112,7 +113,7 @@ def select_templates(
         return templates, Pruning(templates.blocks, np.zeros(count), np.ones(count, bool), every, why, 0.0)
     parts = runs(np.arange(n))
     models = [_judged(run, templates, codes, gold, part, how[0]) for part in parts]
-    ranked = ranked_templates(run, templates, codes, gold, how_many(HALF, count))
+    ranked = ranked_templates(run, templates, codes, gold, found)
     fewer, smaller = templates.keep(np.flatnonzero(ranked.kept)), models[:0]
     for part in parts:
         smaller.append(_judged(run, fewer, codes, gold, part, how[0]))
@@ -131,7 +132,7 @@ def select_templates(
 def discovered_templates(
     run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, rate: float
 ) -> tuple[ArcTemplates, Pruning]:
-    """The templates of families that stand out against their knockoffs."""
+    """Return the templates of families that stand out against their knockoffs."""
     penalty, seed = chosen_penalty("group-lasso", codes.first.size), run.settings["seed"]
     number = int(seed) if isinstance(seed, (int, np.integer)) else 0
     found = discover_arcs(templates, codes, gold, penalty, rate, projective=run.settings["projective"], seed=number)
@@ -149,7 +150,7 @@ def discovered_templates(
 
 
 class Judged(NamedTuple):
-    """Weights, what weights get right in held-out sentences (rows of words, words, right), and what these do."""
+    """Weights, a function that counts (words, words, right) by sentence for any weights, and the counts of these."""
 
     weights: Singles
     counts: Callable[[Singles], Ints]
@@ -163,7 +164,7 @@ def _right(models: list[Judged]) -> Ints:
 def _judged(
     run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, part: tuple[Ints, Ints], epochs: int
 ) -> Judged:
-    """Arcs that are learnt from some sentences and judged by the heads of others, a run of them."""
+    """Learn arcs from some sentences and judge them by the heads of others, which are contiguous."""
     rest, held = part
     solver = run.solver(templates, codes, gold)
     for _ in range(epochs):
@@ -178,14 +179,14 @@ def _judged(
 
 
 def right_words(right: NDArray[np.bool_], codes: ArcCodes, sentences: Ints) -> Ints:
-    """(words, words, right words) of each sentence."""
+    """Return (words, words, right words) of each sentence."""
     before = np.append(0, np.cumsum(right))
     first, words = codes.first[sentences] + 1, codes.sizes[sentences]
     return np.stack([words, words, before[first + words] - before[first]], axis=1)
 
 
 def smallest_share(full: Ints, models: list[Judged], what: str = "arcs") -> tuple[float, list[str]]:
-    """The least share of the largest weights that is good enough beside `full`, and the figures; 1 where none is."""
+    """Return the smallest share of the largest weights that is good enough against `full`, else 1, and the figures."""
     figures = []
     for share in WEIGHTS:
         smaller = np.concatenate([model.counts(largest_share(model.weights, share)) for model in models])
@@ -197,7 +198,7 @@ def smallest_share(full: Ints, models: list[Judged], what: str = "arcs") -> tupl
 
 
 def largest_share(weights: Singles, share: float) -> Singles:
-    """The weights with zeros for all but the largest, this share of those that are not zero.
+    """Return the weights with zeros for all but the largest: this share of the non-zero ones.
 
     >>> largest_share(np.array([3, 0, -1, 2, -4], dtype=np.float32), 0.5).tolist()
     [3.0, 0.0, 0.0, 0.0, -4.0]
@@ -212,7 +213,7 @@ def largest_share(weights: Singles, share: float) -> Singles:
 def relation_share(
     run: Stages, labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank, epochs: int
 ) -> tuple[float, list[str]]:
-    """The same for relations, judged on gold trees of held-out sentences."""
+    """Return the smallest share for relations, judged on gold trees of held-out sentences."""
     if len(bank) < FEWEST:
         return 1.0, []
     models = []
@@ -234,22 +235,22 @@ def _right_relations(model: LabelModel, held: tuple[ArcCodes, Ints, Ints], n_job
 
 
 def _relations(labels: ArcTemplates, relations: tuple[str, ...], bank: Treebank) -> tuple[ArcCodes, Ints, Ints]:
-    """Codes, gold heads and gold relations of sentences."""
+    """Return codes, gold heads and gold relations of sentences."""
     codes = labels.transform(bank)
     return codes, with_roots(bank.heads, codes), gold_relations(bank, relations, codes)
 
 
 def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, wanted: int) -> Pruning:
-    """The `wanted` best templates by the garrote and their cost."""
+    """Return the `wanted` best templates by the garrote and their cost."""
     begin = time.perf_counter()
     names = templates.blocks
-    # Small tables are good enough to choose by, and much faster.
+    # Small tables are good enough for the choice, and much faster.
     trial = templates.keep(np.arange(len(names)))
     trial.table_bits = min(templates.table_bits, SELECTION_BITS)
     solver = run.solver(trial, codes, gold, penalty=None)
     count = codes.first.size
     order = np.random.default_rng(run.settings["seed"]).permutation(count)
-    # With a handful of sentences there is none to spare.
+    # With very few sentences all are used for both.
     learnt = order if count < 20 else order[: max(10, int(LEARNT * count))]
     held = order if count < 20 else order[learnt.size :][:HELD_OUT]
     solver.epoch(learnt)
@@ -263,21 +264,21 @@ def ranked_templates(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold
 
 
 def choose(templates: ArcTemplates, layout: ArcLayout, beta: Floats, wanted: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """(the templates to keep, which of all are in a family that the budget has room for)."""
+    """Return (the templates to keep, which of all are in a family within the budget)."""
     families = np.array([f for f, _ in templates.places])
     value = np.bincount(families, weights=beta, minlength=len(templates.families))
     between = np.array([bool(family.between) for family in templates.families])
     table = layout.families
     single = ((table[:, HEAD] < 0) | (table[:, MODIFIER] < 0)) & (table[:, PAIR] < 0) & ~between
     cost = np.where(single, SINGLE, np.where(table[:, SALT] > 0, HASHED, SMALL)) * np.where(between, TAGS, 1.0)
-    # Fewer than a fifth are the best of that fifth: it is fast enough.
-    budget = (1.1 * max(AUTO_SHARE, wanted / beta.size) + 0.02) * cost.sum()
+    # Fewer than a fifth are the best of that fifth, which is fast enough.
+    budget = (1.1 * max(LEAST_SHARE, wanted / beta.size) + 0.02) * cost.sum()
     room = np.zeros(cost.size, dtype=bool)
     for f in np.argsort(-value / np.sqrt(cost), kind="stable"):
         if cost[room].sum() + cost[f] <= budget or not room.any():
             room[f] = True
     affordable = room[families]
-    # Where the budget leaves too few templates, the best of the others fill up.
+    # If the budget allows too few templates, add the best of the others.
     order = np.lexsort((-beta, ~affordable))
     return np.sort(order[:wanted]), affordable
 

@@ -1,4 +1,4 @@
-"""A parser as a model file: names, vocabularies, and the weights that are not zero."""
+"""A parser as a model file: names, vocabularies, and the non-zero weights."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SavingParser(Saving):
                 continue
             own = under(arrays, f"{stage}.")
             templates = ArcTemplates.from_arrays({**words, **own})
-            # One set of vocabularies serves all stages.
+            # All stages share one set of vocabularies.
             shared = templates.vocabularies if shared is None else shared
             templates.vocabularies = shared
             if stage == "arcs" and templates.guided:
@@ -101,7 +101,7 @@ class SavingParser(Saving):
             limits = check_shape(take(arrays, f"{stage}.limits", "i", 3), (2, radix, radix), "limits")
             model = ArcModel(templates, layout, np.ascontiguousarray(limits, dtype=np.int16), entries)
             setattr(parser, f"{stage}_", model)
-        # Older files have these as parameters alone.
+        # Older files have these only as parameters.
         given = state["params"].get("penalty")
         parser.penalty_ = state.get("penalty", None if isinstance(given, str) else given)
         parser.projective_ = bool(state.get("projective", state["params"].get("projective", False)))

@@ -1,4 +1,4 @@
-"""The stages of a parser's training: arcs, then siblings and grandparents or a second look at the tree, relations."""
+"""The stages of a parser's training: arcs; then second-order parts or a second stage; relations."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from spom.solvers.structured.trees.second_order.solver import SecondOrderSolver
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.sparse import SparseArcSolver
 
-# Development data: the trees, their codes, and what a second stage takes: the trees of the first one, or its model.
+# Development data: the trees, their codes, and the input of a second stage: the trees of the first one, or its model.
 Held = tuple[Treebank, ArcCodes, Any]
 
 
 @dataclass
 class Stages:
-    """What the stages share: settings of the solver, the trainer, and the penalty with the way it is used."""
+    """The state that the stages share: settings of the solver, the trainer, and the penalty with its use."""
 
     settings: dict[str, Any]
     trainer: Trainer
@@ -38,7 +38,7 @@ class Stages:
     update: str = "forward-backward"
 
     def solver(self, templates: ArcTemplates, codes: ArcCodes, gold: Ints, **more: Any) -> ArcSolver:
-        """A solver for the arcs of these sentences: one that makes single weights zero where the penalty does."""
+        """Return a solver for the arcs of these sentences, one with exact zeros if the penalty has them."""
         penalty = self.settings["penalty"]
         elastic = None if penalty is None else penalty.elastic()
         sparse = elastic is not None and (elastic.l1 > 0.0 or self.update == "dual-averaging")
@@ -46,14 +46,14 @@ class Stages:
         return kind(templates, codes, gold, copies=False, **{**self.settings, **more})
 
     def second_order(self, arcs: ArcModel, codes: ArcCodes, gold: Ints) -> SecondOrderSolver:
-        """A solver for siblings and grandparents too, with templates and arcs that a first-order model leaves."""
+        """Return a solver with siblings and grandparents, over templates and arcs that a first-order model keeps."""
         kept = left_heads(arcs, codes)
         return SecondOrderSolver(
             arcs.templates, codes, gold, kept=kept, limits=arcs.limits, copies=False, **self.settings
         )
 
     def score(self, model: Any, dev: Held) -> float:
-        """UAS on development data."""
+        """Return the UAS on development data."""
         bank, codes, guides = dev
         heads, _ = model.parse(codes, self.settings["projective"], guides, self.n_jobs)
         return float((heads[words_of(codes)] == bank.heads).mean()) if bank.n_words else np.nan
@@ -96,7 +96,7 @@ class _Epochs(Learner):
         self._before = solver.seconds
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """Return the solver, for the epochs that are left."""
+        """Return the states of the remaining epochs."""
         self.restore(start)
         assert self.epochs is not None
         return take(self.solver, max(0, self.epochs - done))
@@ -133,7 +133,7 @@ class ArcLearner(_Epochs):
         return {"weights": self.solver.mean(float(self.solver.rounds))}
 
     def score(self, model: Arrays) -> float:
-        """UAS on development data."""
+        """Return the UAS on development data."""
         assert self.dev is not None
         return self.dev(self.solver.model_of(model["weights"]))
 
@@ -146,7 +146,7 @@ class OptimumLearner(BatchLearner):
         return {**super().entry(state), "stage": "batch", "nonzeros": state.nnz}
 
     def model(self, state: State) -> Arrays:
-        """Return the weights now."""
+        """Return the current weights."""
         return {"weights": self.solver.model().weights}
 
 
@@ -167,7 +167,7 @@ class RelationLearner(_Epochs):
 
 
 def aligned(weights: Any) -> Any:
-    """Return weights that begin at a cache line: a copy where those of a checkpoint do not."""
+    """Return weights that begin at a cache line: a copy if those of a checkpoint do not."""
     if weights.ctypes.data % 64 == 0:
         return weights
     found = aligned_singles(weights.size)
@@ -176,16 +176,16 @@ def aligned(weights: Any) -> Any:
 
 
 def share(parts: list[ArcTemplates], more: Iterable[str] = ()) -> None:
-    """Let several sets of templates read the same columns, and more, so that one encoding of a sentence serves all."""
+    """Let several sets of templates read the same columns, plus `more`, so one encoding of a sentence serves all."""
     columns = {name for templates in parts for name in templates.columns} | set(more)
     for templates in parts:
         templates.also = tuple(sorted(columns))
 
 
 def crossed_guides(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: Ints, folds: int, epochs: int) -> Ints:
-    """Trees of the first stage for its own training data, each from a model that did not see the sentence.
+    """Return trees of the first stage for its training data, each by a model learnt without the sentence.
 
-    Folds are runs of sentences, so that a document is hardly ever on both sides.
+    Folds are contiguous, so a document is rarely in two of them.
     """
     count = codes.first.size
     guides = np.zeros_like(gold)
@@ -203,7 +203,7 @@ def crossed_guides(run: Stages, templates: ArcTemplates, codes: ArcCodes, gold: 
 
 
 def gold_relations(bank: Treebank, names: tuple[str, ...], codes: ArcCodes) -> Ints:
-    """The relations of a treebank as indices of `names`, laid out as the codes are; unknown ones are an error."""
+    """Return a treebank's relations as indices of `names`, laid out as the codes; raise an error for unknown ones."""
     index = {name: k for k, name in enumerate(names)}
     unknown = [bank.relation_names[k] for k in np.unique(bank.relations) if bank.relation_names[k] not in index]
     if unknown:

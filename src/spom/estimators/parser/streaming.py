@@ -23,7 +23,7 @@ from spom.solvers.structured.trees.solver import ArcSolver
 
 
 class StreamTrees(Learner):
-    """Windows of trees for the trainer: arcs, and relations where they are learnt; each window is a state."""
+    """Windows of trees for the trainer: arcs, and relations if they are learnt; each window is a state."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class StreamTrees(Learner):
         self.arcs, self.labels, self.windows = arcs, labels, windows
         self.dev, self.scores, self.words = dev, dev is not None, 0
         if labels is not None:
-            # One generator, so that a checkpoint has the state of both.
+            # A single generator, so a checkpoint has the state of both.
             labels.random = arcs.random
 
     def states(self, start: State | None, done: int) -> Iterator[State]:
@@ -45,7 +45,7 @@ class StreamTrees(Learner):
         for bank in islice(self.windows, done, None):
             codes = self.arcs.templates.transform(bank)
             gold = with_roots(bank.heads, codes)
-            # An unknown relation is an error before anything is learnt.
+            # Raise the error for an unknown relation before any training.
             wanted = None if self.labels is None else gold_relations(bank, self.labels.names, codes)
             self.arcs.feed(codes, gold)
             state = self.arcs.epoch()
@@ -65,12 +65,12 @@ class StreamTrees(Learner):
             self.labels.restore(State(k=state.k, theta=theta, internal=names["labels"], random=state.random))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """Return the tables of both."""
+        """Return the tables of arcs and relations."""
         internal = {f"arcs.{name}": a for name, a in state.internal.items()}
         if self.labels is not None:
             own = self.labels._state(np.nan)
             internal |= {"labels.theta": own.theta, **{f"labels.{name}": a for name, a in own.internal.items()}}
-        # Relations have drawn from the generator since the state of the arcs was made.
+        # Relations have drawn from the generator after the state of the arcs was made.
         random = dict(self.arcs.random.bit_generator.state)
         found = State(k=state.k, theta=state.theta, loss=state.loss, internal=internal, random=random)
         return super().snapshot(found, copy)
@@ -89,13 +89,13 @@ class StreamTrees(Learner):
         return found
 
     def score(self, model: Arrays) -> float:
-        """UAS on development data."""
+        """Return the UAS on development data."""
         assert self.dev is not None
         return self.dev(self.arcs.model_of(model["weights"]))
 
 
 def fit_stream(parser: Any, stream: Stream, dev: Any, relations: Iterable[str] | None, watch: dict[str, Any]) -> None:
-    """Fit a parser to a stream; words and relations are those of the first window, and relations that are announced."""
+    """Fit a parser to a stream; words and relations are those of the first window, plus announced relations."""
     if parser.prune is not None or parser.second_stage:
         raise Unsupported("prune= and second_stage need all sentences at once: a stream is read once")
     windows = (checked(bank) for bank in windows_of(stream, parser.epochs))

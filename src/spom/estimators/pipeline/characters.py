@@ -1,4 +1,4 @@
-"""Features of characters: n-grams around each one, the run of non-blanks it is in, its neighbours, the paragraph."""
+"""Features of characters: n-grams around each one, its run of non-blanks, the neighbouring runs, the paragraph."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Hashes = NDArray[np.uint64]
 Small = NDArray[np.uint8]
 
 BLANK, LOWER, UPPER, LETTER, UNSPACED, MARK, DIGIT, STOP, SIGN, OTHER = range(1, 11)
-# Templates of any character; one between two letters, where hardly a token ends, and a blank have the first thirteen.
-# Those of kinds alone (40 to 44) add .26 to the tokens of EWT's dev set: words that were not seen need them.
-# Those from 45 on tell parts of a run by their shape: `b/c`, `me...@example.com`. Files of older versions have 45
+# The number of templates of any character. A character between two letters, where few tokens end, and a blank have the
+# first thirteen. Those of kinds alone (40 to 44) add .26 to the tokens of EWT's dev set: unseen words need them.
+# Those from 45 on describe parts of a run by their shape: `b/c`, `me...@example.com`. Files of older versions have 45
 # templates, or 49, and twelve between letters, or 53.
 TEMPLATES, FORMER, OLDER, MOST, FEW = 58, 53, 49, 45, 13
-# Features are hashed into this many places; those that learning keeps are looked up by their place.
+# Features are hashed into 2^BITS places; those that training keeps are looked up by their place.
 BITS = 22
-# A character of which only the kind is known has this number and the kind: no code point.
+# A character of which only the kind is known is this number plus the kind, which is not a code point.
 UNKNOWN = 0x110000
 _KINDS = {"Z": BLANK, "M": MARK, "N": DIGIT, "P": STOP, "S": SIGN}
 _LETTERS = {"Ll": LOWER, "Lu": UPPER, "Lt": UPPER}
 _BLANKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-# The first character of the scripts of China and Japan, which have no blanks.
+# The first character of the East Asian scripts, which have no blanks.
 _EAST = 0x2E80
 
 
 class Characters(NamedTuple):
-    """A text as code points and kinds of characters; a line end inside a paragraph is a blank as any other."""
+    """A text as code points and kinds of characters; a line end inside a paragraph is a blank like any other."""
 
     points: Annotated[Points, "uint32[::1]"]
     kinds: Annotated[Small, "uint8[::1]"]
 
 
 def kind_of(character: str) -> int:
-    """The kind of a character: blank, lower, upper, other letter, mark, digit, punctuation, sign."""
+    """Return the kind of a character: blank, lower, upper, other letter, mark, digit, punctuation, sign."""
     category = unicodedata.category(character)
     if character in _BLANKS:
         return BLANK
@@ -51,7 +51,7 @@ def kind_of(character: str) -> int:
 
 
 def characters_of(text: str) -> Characters:
-    """The characters of a text."""
+    """Return the characters of a text."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     distinct, where = _distinct(points)
     kinds = np.array([kind_of(chr(c)) for c in distinct.tolist()], dtype=np.uint8)[where]
@@ -61,12 +61,12 @@ def characters_of(text: str) -> Characters:
 
 
 def without(text: Characters, hidden: NDArray[np.bool_]) -> Characters:
-    """The same, but of the hidden characters only the kind is known."""
+    """Return the same text, where only the kind of the hidden characters is known."""
     return Characters(np.where(hidden, UNKNOWN + text.kinds.astype(np.uint32), text.points), text.kinds)
 
 
 def _distinct(points: Points) -> tuple[Any, Any]:
-    """(the code points that occur, the number of each character among them)."""
+    """Return (the distinct code points, the number of each character among them)."""
     if points.size == 0:
         return points, points.astype(np.int64)
     seen = np.zeros(int(points.max()) + 1, dtype=bool)
@@ -79,7 +79,7 @@ def _distinct(points: Points) -> tuple[Any, Any]:
 
 @kernel("void(uint32[::1], uint8[::1])")
 def flatten_lines(points: Points, kinds: Small) -> None:
-    """Blanks become the blank, those of a run with two line ends or more become line ends: a paragraph ends there."""
+    """Replace blanks by the blank, or by line ends in a run with two line ends or more, which ends a paragraph."""
     i, n = 0, points.size
     while i < n:
         if kinds[i] != 1:
@@ -96,7 +96,7 @@ def flatten_lines(points: Points, kinds: Small) -> None:
 
 @kernel("uint64(uint64, uint64)")
 def mixed(h: Any, value: Any) -> Any:
-    """A hash of a hash and one more value."""
+    """Return a hash of a hash and one more value."""
     h = (h ^ value) * np.uint64(11400714819323198485)
     return h ^ (h >> np.uint64(29))
 
@@ -104,9 +104,9 @@ def mixed(h: Any, value: Any) -> Any:
 class Runs(NamedTuple):
     """Runs of non-blanks: run r has the characters begin[r] to end[r] - 1, and hashes of its text.
 
-    `number[i]` is the run of character i, or the one before it where it is a blank (-1: none). `whole` is its text,
+    `number[i]` is the run of character i, or the previous one if it is a blank (-1: none). `whole` is its text,
     `lower` the same in lower case, `shape` its kinds of characters, `marks` the punctuation in it. In a script without
-    blanks a run is a whole text: it has none of them, and all are 0. `place` is its place in the paragraph: see `lay`.
+    blanks a run is a whole text: these hashes are then 0. `place` is its place in the paragraph: see `lay`.
     """
 
     number: Annotated[Ints, "int64[::1]"]
@@ -121,7 +121,7 @@ class Runs(NamedTuple):
 
 @kernel("int64(Characters, int64[::1], int64[::1], int64[::1])")
 def find_runs(text: Characters, number: Ints, begin: Ints, end: Ints) -> int:
-    """Where runs begin and end; how many there are."""
+    """Find where runs begin and end; return how many there are."""
     count, n = 0, text.points.size
     for i in range(n):
         if text.kinds[i] != 1:
@@ -142,7 +142,7 @@ def hash_runs(text: Characters, lower: Points, runs: Runs) -> None:
         for i in range(runs.begin[r], runs.end[r]):
             kind = np.uint64(text.kinds[i])
             whole, low = mixed(whole, np.uint64(text.points[i])), mixed(low, np.uint64(lower[i]))
-            # Letters and digits by their kind, a repeated one once more; punctuation as it is.
+            # Letters and digits by their kind, repetitions only once; punctuation as it is.
             what = kind if kind < 8 else np.uint64(text.points[i]) + np.uint64(16)
             if what != before:
                 shape = mixed(shape, what)
@@ -157,7 +157,7 @@ def hash_runs(text: Characters, lower: Points, runs: Runs) -> None:
 
 @kernel("uint64(int64)")
 def bucket(count: int) -> Any:
-    """0, 1, 2, 3, 4 for up to 6, 5 for up to 10, 6 for up to 20, 7 for more."""
+    """Return 0, 1, 2, 3; 4 for up to 6, 5 for up to 10, 6 for up to 20, 7 for more."""
     if count < 4:
         return np.uint64(max(0, count))
     if count <= 6:
@@ -196,7 +196,7 @@ def lay(text: Characters, runs: Runs) -> None:
 
 
 def runs_of(text: Characters, lower: Points) -> Runs:
-    """The runs of a text; `lower` has its code points in lower case."""
+    """Return the runs of a text; `lower` has its code points in lower case."""
     n = text.points.size
     number, begin, end = (np.empty(n, dtype=np.int64) for _ in range(3))
     count = int(find_runs(text, number, begin, end))
@@ -209,7 +209,7 @@ def runs_of(text: Characters, lower: Points) -> Runs:
 
 
 def lowered(points: Points) -> Points:
-    """Code points in lower case, where that is one character; unknown characters stay."""
+    """Return code points in lower case, if that is one character; unknown characters are unchanged."""
     distinct, where = _distinct(points)
     low = [chr(c).lower() if c < UNKNOWN else "" for c in distinct.tolist()]
     found = [ord(x) if len(x) == 1 else c for x, c in zip(low, distinct.tolist(), strict=True)]
@@ -219,7 +219,7 @@ def lowered(points: Points) -> Points:
 
 @kernel("uint64(uint64[::1], int64, int64)")
 def kinds_of(kinds: Hashes, first: int, last: int) -> Any:
-    """The kinds of some characters as one number."""
+    """Return the kinds of some characters as one number."""
     found = np.uint64(0)
     for j in range(first, last + 1):
         found = found * np.uint64(16) + kinds[j]
@@ -228,7 +228,7 @@ def kinds_of(kinds: Hashes, first: int, last: int) -> Any:
 
 @kernel("void(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
 def around(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
-    """The templates from the 18th on: the run of character i, its neighbours, and the paragraph."""
+    """Compute the templates from out[18] on: the run of character i, its neighbours, and the paragraph."""
     n, count, c, k, r = text.points.size, runs.begin.size, window[0], window[1], runs.number[i]
     zero = np.uint64(0)
     word, shape, marks = runs.lower[r], runs.shape[r], runs.marks[r]
@@ -278,13 +278,13 @@ def around(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
 
 @kernel("uint64(uint64)")
 def coarse(kind: Any) -> Any:
-    """0 outside of the text, 1 for a blank, 2 for a letter or a digit, 3 for punctuation and signs."""
+    """Return 0 outside of the text, 1 for a blank, 2 for a letter or a digit, 3 for punctuation and signs."""
     return kind if kind < 2 else np.uint64(2 if kind < 8 else 3)
 
 
 @kernel("void(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
 def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> None:
-    """The templates from the 46th on: the shapes of what stands before and after the end of character i in its run."""
+    """Compute the templates from the 46th on: shapes of the text before and after the end of character i in its run."""
     r, c, k = runs.number[i], window[0], window[1]
     before, after, last, left, right = np.uint64(1), np.uint64(1), np.uint64(0), 0, 0
     first, end = max(runs.begin[r], i - 23), min(runs.end[r], i + 24)
@@ -296,7 +296,7 @@ def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
         if what != last:
             before, after = (mixed(before, what), after) if j <= i else (before, mixed(after, what))
         last = what
-    # The letters and digits beside the character itself, or beside the gap after it.
+    # The letters and digits next to the character itself, or next to the gap after it.
     j = i - 1 if k[4] >= 8 else i
     while j >= first and text.kinds[j] < 8:
         left, j = left + 1, j - 1
@@ -309,14 +309,14 @@ def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
     out[47] = mixed(mixed(mixed(out[47], sizes), c[4]), kinds_of(k, 3, 5))
     out[48] = mixed(mixed(mixed(out[48], before), c[5]), k[6])
     if out.size > OLDER:
-        # Of one side alone: `(20` where brackets were seen before letters only. Then whether characters are repeated.
+        # Only one side: `(20` if brackets were seen only before letters. Then whether characters are repeated.
         same = np.uint64((c[3] == c[4]) * 2 + (c[4] == c[5]))
         out[49] = mixed(mixed(out[49], before), k[5])
         out[50] = mixed(mixed(out[50], after), k[4])
         out[51] = mixed(mixed(out[51], c[4]), same)
         out[52] = mixed(mixed(out[52], kinds_of(k, 3, 5)), same)
     if out.size > FORMER:
-        # With letters and digits alike: `2009»` where that mark was seen after small letters only.
+        # Letters and digits treated alike: `2009»` if that mark was seen only after small letters.
         k3, k4, k5, k6 = coarse(k[3]), coarse(k[4]), coarse(k[5]), coarse(k[6])
         out[53] = mixed(mixed(out[53], k4), c[5])
         out[54] = mixed(mixed(out[54], c[4]), k5)
@@ -327,14 +327,14 @@ def shapes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) ->
 
 @kernel("int64(Characters, Runs, int64, uint64[:, ::1], uint64[::1])")
 def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: Hashes) -> int:
-    """The hashes of the templates at character i; how many there are. `window` (3, 9) is to work in."""
+    """Compute the hashes of the templates at character i; return how many there are. `window` (3, 9) is work space."""
     n, c, k = text.points.size, window[0], window[1]
     for j in range(9):
         at = i + j - 4
         inside = 0 <= at < n
         c[j] = np.uint64(text.points[at]) + np.uint64(1) if inside else np.uint64(0)
         k[j] = np.uint64(text.kinds[at]) if inside else np.uint64(0)
-    # Between letters, and at blanks, which follow what stands before them, little has to be known.
+    # Between letters, and at blanks, which depend on the text before them, few templates suffice.
     letters = k[4] == 1 or (2 <= k[4] <= 4 and 2 <= k[5] <= 4)
     few = FEW if out.size > OLDER else FEW - 1
     for v in range(few if letters else out.size):
@@ -374,7 +374,7 @@ def character_hashes(text: Characters, runs: Runs, i: int, window: Hashes, out: 
 
 
 def places_before(text: Characters, runs: Runs) -> Ints:
-    """How many templates the characters before each one have, and how many all have."""
+    """Return the number of templates of the characters before each one, and the total."""
     kinds, sizes = text.kinds, np.full(text.kinds.size, MOST)
     letter, mark, known = (kinds >= LOWER) & (kinds <= LETTER), kinds >= STOP, runs.whole[runs.number] != 0
     sizes[:-1][(mark[:-1] | mark[1:]) & (kinds[1:] != BLANK) & known[:-1]] = TEMPLATES
@@ -387,7 +387,7 @@ def places_before(text: Characters, runs: Runs) -> Ints:
 def character_places(
     text: Characters, runs: Runs, indptr: Ints, out: NDArray[np.int32], counts: NDArray[np.int32]
 ) -> None:
-    """The place of each template of all characters, one after another; `counts` has how often each place occurs."""
+    """Write the place of each template of all characters in order; `counts` has how often each place occurs."""
     hashes, window = np.empty(TEMPLATES, dtype=np.uint64), np.empty((3, 9), dtype=np.uint64)
     for i in range(text.points.size):
         character_hashes(text, runs, i, window, hashes)
@@ -399,7 +399,7 @@ def character_places(
 
 @kernel("void(int32[:, ::1], int64[::1])")
 def count_places(places: NDArray[np.int32], counts: Ints) -> None:
-    """Add how often each place occurs to its count."""
+    """Add the number of occurrences of each place to its count."""
     for i in range(places.shape[0]):
         for v in range(places.shape[1]):
             counts[places[i, v]] += 1
@@ -407,7 +407,7 @@ def count_places(places: NDArray[np.int32], counts: Ints) -> None:
 
 @kernel("int64(int32[::1], int32[::1], int64[::1])")
 def number_places(places: NDArray[np.int32], number: NDArray[np.int32], indptr: Ints) -> int:
-    """Replace places by their numbers, without those below 0, in their own memory; how many there are."""
+    """Replace places by their numbers in place, without those below 0; return how many there are."""
     count, first = 0, 0
     for i in range(indptr.size - 1):
         for e in range(first, indptr[i + 1]):

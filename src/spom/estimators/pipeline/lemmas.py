@@ -1,4 +1,4 @@
-"""Lemmas: a dictionary of the words that were seen, by form and tags, and edit scripts for all others."""
+"""Lemmas: a dictionary of seen words, by form and tags, and edit scripts for all others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
-# The forms of unseen words say nothing: their ends, their case and their tags do.
+# The forms of unseen words carry no information; their ends, their case and their tags do.
 TEMPLATES = (
     *(f"w.lower.suffix{k}[0]" for k in range(1, 9)),
     *(f"w.lower.prefix{k}[0]" for k in range(1, 7)),
@@ -32,7 +32,7 @@ TEMPLATES = (
     *(f"tag[0]|w.lower.suffix{k}[0]" for k in range(1, 5)),
     *("upos[0]|w.lower[0]", "upos[0]|w.case[0]|w.lower.suffix2[0]", "upos[0]|w.lower.prefix2[0]"),
 )
-# The least strength; where there are few words it is FEW_STRENGTH over their number. Mean lemmas on eight treebanks'
+# The minimum strength; with few words it is FEW_STRENGTH over their number. Mean lemmas on eight treebanks'
 # dev sets from 20 and 50 sentences: .746 without, .755 with .05, .758 with .1 and .2.
 STRENGTH, FEW_STRENGTH = 1e-6, 0.1
 EPOCHS = 8
@@ -42,7 +42,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Stems:
-    """How many different forms each lemma was seen with, all in lower case: beginnings of a word that are lemmas.
+    """The number of distinct forms of each lemma, all in lower case: beginnings of a word that are lemmas.
 
     >>> stems = Stems.of([("yerde", "yer"), ("yerler", "yer"), ("ye", "ye")])
     >>> stems.cuts("yerden"), stems.cuts("Yerde", "yer"), stems.cuts("ye", "ye")
@@ -53,14 +53,14 @@ class Stems:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Stems:
-        """From (form, lemma)."""
+        """Count the distinct forms of each lemma from pairs (form, lemma)."""
         distinct = {(lowered(form), lowered(lemma)) for form, lemma in set(pairs)}
         return cls(dict(Counter(lemma for _, lemma in distinct)))
 
     def cuts(self, form: str, own: str | None = None) -> tuple[str, str]:
-        """How many letters the two longest beginnings that are lemmas leave over, as text; - where there is none.
+        """Return the number of letters after each of the two longest beginnings that are lemmas, as text; - for none.
 
-        In learning a form's own lemma counts where another form has it too, as it would for a form that is new.
+        In training a form's own lemma counts only if another form has it too, as for a new form.
         """
         low, found = lowered(form), []
         mine = None if own is None else lowered(own)
@@ -75,7 +75,7 @@ class Stems:
 
 @dataclass(frozen=True)
 class LemmaStage:
-    """A script by (form, tag) where it was seen, and a classifier of scripts for other words."""
+    """A script by (form, tag) for seen words, and a classifier of scripts for other words."""
 
     seen: dict[Key, int]
     templates: Templates
@@ -96,7 +96,7 @@ class LemmaStage:
     ) -> LemmaStage:
         """Learn from words, the numbers of their gold and predicted tags, and their lemmas: each word counts once.
 
-        Predicted tags teach what wrong tags look like: on Turkish .8 more of all lemmas are right.
+        Predicted tags show the effect of wrong tags: on Turkish .8 more of all lemmas are right.
         """
         best, guessed = (_most_common(forms, part, lemmas) for part in tags)
         number: dict[str, int] = {}
@@ -129,7 +129,7 @@ class LemmaStage:
         folds: int,
         features: tuple[str, ...] = TEMPLATES,
     ) -> list[str]:
-        """Lemmas of each part of the words by a model of the others, which makes half the epochs.
+        """Return lemmas of each part of the words, by a model of the other parts with half the epochs.
 
         `tags` are the gold and the predicted ones.
         """
@@ -151,14 +151,14 @@ class LemmaStage:
 
     @cached_property
     def forms(self) -> dict[str, int]:
-        """The script of each form that always has the same one, whatever its tags."""
+        """The script of each form that has only one, whatever its tags; -1 for other forms."""
         found: dict[str, int] = {}
         for (form, _), script in self.seen.items():
             found[form] = script if found.get(form, script) == script else -1
         return found
 
     def lemmas(self, keys: list[Key], names: list[tuple[str, ...]], without: str = "") -> list[str]:
-        """Return the lemma of each (form, tag); without the weights of a template, if one is named."""
+        """Return the lemma of each (form, tag); without the weights of a template, if one is given."""
         found = [self.seen.get(key, self.forms.get(key[0], -1)) for key in keys]
         unknown = [i for i, script in enumerate(found) if script < 0]
         if unknown:
@@ -169,7 +169,7 @@ class LemmaStage:
         return [apply_script(key[0], self.scripts[script]) for key, script in zip(keys, found, strict=True)]
 
     def arrays(self) -> dict[str, Any]:
-        """Return everything but the scripts as arrays, for a model file."""
+        """Return everything except the scripts as arrays, for a model file."""
         forms = list(dict.fromkeys(form for form, _ in self.seen))
         place = {form: k for k, form in enumerate(forms)}
         found: dict[str, Any] = {f"features.{name}": array for name, array in self.templates.arrays().items()}
@@ -199,7 +199,7 @@ class LemmaStage:
 def needed(
     forms: list[str], tags: tuple[Ints, Ints], lemmas: list[str], names: list[tuple[str, ...]], offsets: Ints
 ) -> Kept:
-    """The templates that lemmas need; half the epochs are enough to compare. Sentences are given by `offsets`."""
+    """Choose the templates that lemmas need; half the epochs suffice to compare. `offsets` delimit sentences."""
     words = np.array(forms, dtype=object), np.array(lemmas, dtype=object)
 
     def learn(features: tuple[str, ...], rest: Ints, held: Ints) -> Judged:
@@ -219,7 +219,7 @@ def needed(
 
 
 def _most_common(forms: list[str], tags: Ints, lemmas: list[str]) -> dict[Key, str]:
-    """Return the lemma that each (form, tag) has most often, the first one of several."""
+    """Return the most frequent lemma of each (form, tag); ties go to the first."""
     best: dict[Key, tuple[int, str]] = {}
     for (form, tag, lemma), count in Counter(zip(forms, tags.tolist(), lemmas, strict=True)).items():
         if count > best.get((form, tag), (0, ""))[0]:
@@ -228,8 +228,8 @@ def _most_common(forms: list[str], tags: Ints, lemmas: list[str]) -> dict[Key, s
 
 
 def _columns(keys: list[Key], names: list[tuple[str, ...]], stems: Stems, own: list[str] | None = None) -> Columns:
-    """Words as sentences of one word, with their tags and stems as columns; `own` are their lemmas, in learning."""
-    # Words come with several tags, and tags with many words.
+    """Return words as sentences of one word, with tags and stems as columns; `own` are their lemmas, in training."""
+    # Words have several tags, and tags have many words.
     whole = ["|".join(name) for name in names]
     cuts = cache(stems.cuts)
     rows = []

@@ -1,4 +1,4 @@
-"""Multiword tokens: `du` is the words `de le`. What was seen is split as it was seen, other tokens by their endings."""
+"""Multiword tokens: `du` is the words `de le`. Seen tokens are split as in training, others by their endings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
-# A rule keeps an end of the token, takes the other off, and adds letters and words: (side, taken, added, words). The
-# side "bare" keeps the first letters too, but without their accents.
+# A rule keeps one end of the token, removes the other, and adds letters and words: (side, taken, added, words). The
+# side "bare" also keeps the first letters, but without their accents.
 Rule = tuple[str, int, str, tuple[str, ...]]
-# Unseen tokens of dev sets that are split wrongly: Turkish 110 of 3,173, Portuguese 3 of 2,475, EWT 14 of 1,754. With
+# Unseen tokens of dev sets with a wrong split: Turkish 110 of 3,173, Portuguese 3 of 2,475, EWT 14 of 1,754. With
 # prefixes, or a strength of 1e-6, up to 8 more.
 TEMPLATES = (*(f"w.suffix{k}[0]" for k in range(1, 9)), "w.shape[0]", "w.length[0]")
-# Of a token that was seen with several rules. Tokens of dev sets that are split wrongly: EWT 36, Portuguese 11, Turkish
-# 121; with a table of the tokens after them instead 44, 20 and 121. With a strength of 1e-4: 41, 11 and 146.
+# For tokens seen with several rules. Tokens of dev sets with a wrong split: EWT 36, Portuguese 11, Turkish 121; with a
+# table of the next tokens instead 44, 20 and 121. With a strength of 1e-4: 41, 11 and 146.
 AROUND = (
     *("w.lower[0]", "w.case[0]|w.lower[0]", "w.lower[0]|before[0]", "w.lower[0]|after[0]"),
     *("w.lower[0]|after.suffix2[0]", "w.lower[0]|before.cluster[0]", "w.lower[0]|after.cluster[0]"),
@@ -39,14 +39,15 @@ AROUND = (
 )
 STRENGTH = 1e-5
 EPOCHS = 8
-# Rules are many and seldom seen: a margin finds more of them than likelihood does. Wrong words of held-out parts,
-# from 1,200 sentences: Spanish 95 for 117, Portuguese 146 for 153, Turkish 1,020 for 1,012, EWT 93 for 74 (by two
-# names, nine times in all). Dev sets, whole training files: Turkish 366 for 375, EWT 111 for 108, Portuguese 30 for 30.
+# There are many rules, most of them rare: a margin finds more of them than likelihood does. Wrong words of held-out
+# parts, from 1,200 sentences: Spanish 95 instead of 117, Portuguese 146 instead of 153, Turkish 1,020 instead of 1,012,
+# EWT 93 instead of 74 (by two names, nine times in all). Dev sets, whole training files: Turkish 366 instead of 375,
+# EWT 111 instead of 108, Portuguese 30 instead of 30.
 ENDINGS: dict[str, Any] = {"loss": "softmax-margin", "cost": 5.0, "epochs": 16}
 
 
 def rule_of(token: str, words: list[str]) -> Rule:
-    """How to get the words from the token: the one of the three rules that keeps more of it.
+    """Return the rule that makes the words from the token: of the three rules, the one that keeps most of the token.
 
     >>> rule_of("du", ["de", "le"])
     ('first', 1, 'e', ('le',))
@@ -67,7 +68,7 @@ def rule_of(token: str, words: list[str]) -> Rule:
 
 
 def apply_rule(token: str, rule: Rule) -> list[str] | None:
-    """The words of a token, in its case; None where it is too short for the rule."""
+    """Return the words of a token, in its case; None if it is too short for the rule."""
     side, taken, added, words = rule
     if taken > len(token):
         return None
@@ -82,7 +83,7 @@ def apply_rule(token: str, rule: Rule) -> list[str] | None:
 
 
 def bare(token: str) -> str:
-    """The token without acute and grave accents; it keeps its length."""
+    """Return the token without acute and grave accents, with the same length."""
     if token.isascii():
         return token
     parts = [(c, unicodedata.normalize("NFD", c)) for c in token]
@@ -108,7 +109,7 @@ class Chooser:
 
     @classmethod
     def fit(cls, columns: Columns, rules: list[Rule | None], templates: Templates, seed: int, **how: Any) -> Chooser:
-        """Learn from tokens as sentences of one word, and their rules; `how` are settings of the learner."""
+        """Learn from tokens as sentences of one word, and their rules; `how` has settings of the learner."""
         number: dict[Rule | None, int] = {}
         y = np.array([number.setdefault(rule, len(number)) for rule in rules])
         tokens = as_tokens(templates.fit(columns))
@@ -123,19 +124,19 @@ class Chooser:
         return cls(list(number), templates.compact(used), weights.only(used))
 
     def of(self, columns: Columns) -> list[Rule | None]:
-        """The rule of each token."""
+        """Return the rule of each token."""
         if len(columns) == 0:
             return []
         return [self.rules[k] for k in self.weights.tag(as_tokens(self.templates.transform(columns))).tolist()]
 
     def arrays(self) -> dict[str, Any]:
-        """Everything but the rules as arrays."""
+        """Return everything except the rules as arrays."""
         own = self.templates.arrays()
         return {f"features.{name}": array for name, array in own.items()} | weight_arrays(self.weights)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], rules: list[Rule | None]) -> Chooser:
-        """What `arrays()` gave, checked."""
+        """Read and check the arrays that `arrays()` returns."""
         own = {n.removeprefix("features."): a for n, a in arrays.items() if n.startswith("features.")}
         templates = Templates.from_arrays(own)
         return cls(rules, templates, weights_from(arrays, templates.n_features, len(rules)))
@@ -143,10 +144,10 @@ class Chooser:
 
 @dataclass
 class Splitter:
-    """Rules by token in lower case (None: one word); `endings` decides for tokens that are not among them.
+    """Rules by token in lower case (None: one word); `endings` decides for other tokens.
 
-    `several` has the rules of tokens that were seen with more than one: `its` is one word, or `it s`. `readings`
-    decides for them by the tokens around. Older files have `beside` instead, which decides by the token after them.
+    `several` has the rules of tokens seen with more than one: `its` is one word, or `it s`. `readings`
+    decides for them by the tokens around. Older files have `beside` instead, which decides by the next token.
     """
 
     seen: dict[str, Rule | None] = field(default_factory=dict)
@@ -171,7 +172,7 @@ class Splitter:
             counts.setdefault(token, Counter())[rule] += 1
         best = {token: own.most_common(1)[0][0] for token, own in counts.items()}
         endings = Chooser.fit(_alone(list(best)), list(best.values()), Templates(TEMPLATES), seed, **ENDINGS)
-        # A token whose ending decides rightly need not be kept.
+        # A token whose ending gives the right rule need not be stored.
         guessed = _by_ending(endings, list(best)).items()
         seen = {token: best[token] for token, rule in guessed if rule != best[token]}
         several = {token: list(own) for token, own in counts.items() if len(own) > 1}
@@ -184,14 +185,14 @@ class Splitter:
         return cls(seen, endings, {}, several, readings)
 
     def split(self, tokens: Strings) -> tuple[Strings, Ints]:
-        """(the words of the tokens of a text, the first word of each token and of the end)."""
+        """Return (the words of the tokens of a text, the first word of each token and of the end)."""
         strings, codes = tokens.strings, tokens.codes
         if self.endings is None:
             return tokens, np.arange(codes.size + 1, dtype=np.int64)
         low = [token.lower() for token in strings]
         unknown = [token for token in dict.fromkeys(low) if token not in self.seen]
         rules = {**self.seen, **_by_ending(self.endings, unknown)}
-        # A token with a rule that its neighbours ask for is a string of its own.
+        # A token with a rule that depends on its neighbours is a separate string.
         own: dict[tuple[int, Rule | None], int] = {(k, rules[token]): k for k, token in enumerate(low)}
         codes = codes.copy()
         for t, rule in self._asked(tokens, low):
@@ -208,7 +209,7 @@ class Splitter:
         return Strings(np.array(words, dtype=np.int64)[where], list(number)), bounds
 
     def _asked(self, tokens: Strings, low: list[str]) -> list[tuple[int, Rule | None]]:
-        """(token, its rule) where neighbours decide."""
+        """Return (token, its rule) for tokens whose rule depends on their neighbours."""
         unsure = np.array([token in self.several or token in self.beside for token in low], dtype=bool)
         at = np.flatnonzero(unsure[tokens.codes]).tolist()
         if not at:
@@ -222,7 +223,7 @@ class Splitter:
         return [(t, rule) for t, rule in found if rule in self.several[lower[t]]]
 
     def words(self, token: str) -> list[str] | None:
-        """The words of a token alone, or None where it is one word."""
+        """Return the words of a single token, or None if it is one word."""
         found = self.split(Strings(np.zeros(1, dtype=np.int64), [token]))[0]
         words = [found.strings[k] for k in found.codes.tolist()]
         return None if words == [token] else words
@@ -231,7 +232,7 @@ class Splitter:
         return self.endings is not None
 
     def state(self) -> dict[str, Any]:
-        """Everything but the arrays as lists and text, for a model file."""
+        """Return everything except the arrays as lists and text, for a model file."""
         beside = [(token, after, rule) for token, own in self.beside.items() for after, rule in own.items()]
         parts = [[] if part is None else part.rules for part in (self.endings, self.readings)]
         rules = list(dict.fromkeys([*parts[0], *parts[1], *self.seen.values(), *(rule for _, _, rule in beside)]))
@@ -246,7 +247,7 @@ class Splitter:
         }
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays of the classifiers."""
+        """Return the arrays of the classifiers."""
         found = {} if self.endings is None else self.endings.arrays()
         if self.readings is not None:
             found |= {f"readings.{name}": array for name, array in self.readings.arrays().items()}
@@ -254,7 +255,7 @@ class Splitter:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, Any]) -> Splitter:
-        """What `state()` and `arrays()` gave, checked."""
+        """Read and check what `state()` and `arrays()` return."""
         rules: list[Rule | None] = [
             None if r is None else (str(r[0]), max(0, int(r[1])), str(r[2]), tuple(str(w) for w in r[3]))
             for r in state["rules"]
@@ -276,7 +277,7 @@ class Splitter:
 
 
 def _by_ending(endings: Chooser, tokens: list[str]) -> dict[str, Rule | None]:
-    """The rule of each token by its ending; a token without letters is one word."""
+    """Return the rule of each token by its ending; a token without letters is one word."""
     letters = [token for token in tokens if any(c.isalpha() for c in token)]
     return {**dict.fromkeys(tokens), **dict(zip(letters, endings.of(_alone(letters)), strict=True))}
 
@@ -286,7 +287,7 @@ def _alone(tokens: list[str]) -> Columns:
 
 
 def _around(forms: list[str], low: list[str], at: list[int]) -> Columns:
-    """The tokens at some places with their neighbours in lower case, - where there is none."""
+    """Return the tokens at some places with their neighbours in lower case, - for none."""
     padded = ["-", *low, "-", "-"]
     rows = [[(forms[t], padded[t], padded[t + 2], padded[t + 3])] for t in at]
     return Columns.from_lists(rows, names=("w", "before", "after", "second"))

@@ -1,4 +1,4 @@
-"""Arrays made small for a model file: half precision, the narrowest integers, differences where numbers rise, deflated.
+"""Arrays made small for a model file: half precision, the narrowest integers, differences of rising numbers, deflated.
 
 A packed array is bytes; the header has its dtype, shape and form.
 """
@@ -15,7 +15,7 @@ from spom.errors import ModelFileError
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 _KINDS = ("u1", "u2", "u4", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1")
-# The largest array that a file may unfold to.
+# The maximum size of an array after unpacking.
 _MOST = 1 << 31
 
 
@@ -39,14 +39,14 @@ def pack(arrays: Arrays, half: bool = True) -> tuple[dict[str, list[Any]], Array
         elif a.dtype.kind == "f" and half and np.abs(a).max(initial=0.0) < 6e4:
             a = a.astype(np.float16)
         told[name] = [array.dtype.str[1:], list(array.shape), form, a.dtype.str[1:]]
-        # Bytes of the same weight side by side are alike, and deflate better.
+        # Bytes of the same weight are alike, and deflate better next to each other.
         planes = a.reshape(-1).view(np.uint8).reshape(-1, a.itemsize).T if a.size else a.view(np.uint8)
         packed[name] = _deflated(np.ascontiguousarray(planes).tobytes())
     return told, packed
 
 
 def unpack(told: dict[str, list[Any]], packed: Arrays) -> Arrays:
-    """Return the arrays; raise a `ModelFileError` where they do not fit their descriptions."""
+    """Return the arrays; raise a `ModelFileError` if they do not fit their descriptions."""
     found: Arrays = {}
     for name, (kind, shape, form, narrow) in told.items():
         count = math.prod(shape)

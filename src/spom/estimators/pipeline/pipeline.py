@@ -32,29 +32,29 @@ from spom.estimators.pipeline.tags import TagStage, tags_of, word_classes
 from spom.estimators.pipeline.writing import Place, Strings, Words, conllu_of
 from spom.metrics.conll2018 import Measures, conll2018
 
-# Trees of second order, or a second stage where arcs may cross. On EWT's dev set, raw text: LAS .789 with neither, .795
-# with a second stage, .809 with second order, which takes as long to learn.
+# Trees of second order, or a second stage if arcs may cross. On EWT's dev set, raw text: LAS .789 with neither, .795
+# with a second stage, .809 with second order, which takes as long to train.
 PARSER: dict[str, Any] = {"order": 2, "second_stage": True}
 _T = TypeVar("_T")
-# With fewer sentences than these, the parser learns from gold tags too, beside predicted ones: from those of all
-# sentences up to 2,000 of them, then of 4,000 less their number. LAS with gold words on held-out sentences of 15
-# treebanks (Buryat left out), without and with: .254 and .308 from 20 sentences, .418 and .453 from 80, .583 and .598
-# from 300 (better on 15, 15 and 14); .652 and .665 from 1,000 (10 of 10), .678 and .680 from 2,500 (4, one worse).
+# With fewer sentences than this, the parser learns from gold tags as well as predicted ones: from those of all
+# sentences for up to 2,000 sentences, then from 4,000 minus their number. LAS with gold words on held-out sentences of
+# 15 treebanks (Buryat excluded), without and with: .254 and .308 from 20 sentences, .418 and .453 from 80, .583 and
+# .598 from 300 (better on 15, 15 and 14); .652 and .665 from 1,000 (10 of 10), .678 and .680 from 2,500 (4, one worse).
 BOTH = 4000
-# A sentence of more tokens is cut: parsing takes more than the square of its length. Two sentences of all 16 treebanks
-# are longer (311 and 332). A long line of words without a stop takes a third of the time that it takes with 500.
+# Sentences with more tokens are cut: the cost of parsing grows faster than the square of their length. Two sentences of
+# all 16 treebanks are longer (311 and 332). A long line of words without a stop takes a third of the time with 500.
 LONGEST = 300
 
 
 class Clock:
-    """Seconds of each stage, one line for each on a terminal."""
+    """The time of each stage, with one line per stage on a terminal."""
 
     def __init__(self, verbose: int) -> None:
         self.shown = bool(verbose) and sys.stderr.isatty()
         self.history: list[dict[str, Any]] = []
 
     def timed(self, stage: str, work: Callable[[], _T]) -> _T:
-        """Return what `work` returns, and note the seconds it took."""
+        """Return the result of `work`, and record the seconds it took."""
         begin = time.perf_counter()
         if self.shown:
             print(f"{stage} ...", end="", file=sys.stderr, flush=True)
@@ -68,27 +68,27 @@ class Clock:
 
 @register("estimator", "pipeline", examples=lambda: [Pipeline()], cost="O(features) per word, and a tree")
 class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """text -> tokens -> words -> tags -> lemmas -> trees: each stage learnt from the treebank, and read by the next.
+    """text -> tokens -> words -> tags -> lemmas -> trees: each stage learns from the treebank and feeds the next.
 
     Tokens and sentences are labels of characters; multiword tokens are split by learnt rules; UPOS, XPOS and features
-    are one label of a chain; lemmas are edit scripts, and a dictionary of what was seen; the parser learns from tags
-    and lemmas that were predicted by models that had not seen the sentence (jackknifing), as it will meet them.
+    are one label of a chain; lemmas are edit scripts, and a dictionary of seen words. The parser learns from tags
+    and lemmas predicted by models trained without the sentence (jackknifing), as it will get them in use.
 
     Parameters
     ----------
-    parser : settings of the `DependencyParser`, a dict; besides `order=2, second_stage=True`, and all else is as the
-        parser has it by default.
-    folds : how many models predict the tags that the parser learns from; 0: it learns from the gold ones.
+    parser : a dict of settings of the `DependencyParser`; the defaults are those of the parser, except
+        `order=2, second_stage=True`.
+    folds : the number of models that predict tags for training the parser; 0: it learns from the gold tags.
     trees : whether there is a parser; without it the result has no trees.
-    size : None, or what the model file may take, such as "5MB": small weights of all stages go until it does.
-    prune : None; or "auto": of tags, lemmas and trees those templates alone that held-out sentences say are needed. Any
-        other value is the parser's.
+    size : None, or the maximum size of the model file, such as "5MB": small weights of all stages are dropped to fit.
+    prune : None; or "auto": for tags, lemmas and trees keep only the templates needed according to held-out sentences.
+        Any other value is passed to the parser.
     n_jobs : threads of `predict`. random_state : the seed. verbose : 1 shows progress on a terminal.
 
     Attributes
     ----------
-    segmenter_, splitter_, tagger_, lemmatizer_, parser_ : the stages. history_ : the seconds that each took.
-    pruning_ : with `prune`, which templates each stage kept, and why; print it.
+    segmenter_, splitter_, tagger_, lemmatizer_, parser_ : the stages. history_ : the time of each in seconds.
+    pruning_ : with `prune`, the templates that each stage kept, and why; print it.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
     # --- using it ----------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Treebank:
-        """The sentences of a text, or of several texts, one after another; of a `Treebank` its words as they are.
+        """Return the sentences of a text, or of several texts in order; a `Treebank` keeps its words.
 
         A blank line ends a paragraph, and so a sentence. `TokenRange` in the column MISC has the place of each token in
         its text; `# text` is the text itself.
@@ -191,16 +191,16 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return found[0] if len(found) == 1 else join_treebanks(found)
 
     def predict_blocks(self, blocks: Iterable[str]) -> Iterator[Treebank]:
-        """Sentences block by block of one long text; a block must end where a sentence does.
+        """Return an iterator of sentences, block by block, of one long text; a block must end where a sentence does.
 
-        Blocks are cut into words one after another; what comes then, `n_jobs` threads do.
+        Blocks are cut into words one after another; the later stages run in `n_jobs` threads.
         """
         check_is_fitted(self, "segmenter_")
         jobs = 1 if self.n_jobs is None else int(self.n_jobs)
         return in_order(lambda part: self._finished(*part, 1), self._segmented(blocks), jobs)
 
     def _segmented(self, blocks: Iterable[str]) -> Iterator[tuple[Words, Place]]:
-        """Yield the words of each block, and how far the text before it goes."""
+        """Yield the words of each block, and the number of characters and sentences before it."""
         place = Place()
         for text in blocks:
             words = self._words(text)
@@ -214,7 +214,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return self._finished(self._words(text), place, self.n_jobs)
 
     def _finished(self, words: Words, place: Place, jobs: int | None) -> Treebank:
-        """Tags, lemmas and trees."""
+        """Return a treebank with tags, lemmas and trees."""
         codes = self.tagger_.codes(_columns(words.forms, words.offsets))
         tags = Strings(codes, ["\t".join(name) for name in self.tagger_.names])
         lemmas = _lemmas(self.lemmatizer_, words.forms, codes, self.tagger_.names)
@@ -233,16 +233,16 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return self.parser_.predict(bank)
 
     def evaluate(self, X: Treebank) -> Measures:
-        """Return the CoNLL 2018 measures from the raw text of a treebank, which is put together from its tokens."""
+        """Return the CoNLL 2018 measures from the raw text of a treebank, which is assembled from its tokens."""
         return conll2018(X, self.predict(Surface.of(X).text()))
 
     def score(self, X: Treebank, y: Any = None) -> float:
-        """LAS from the raw text of a treebank; UPOS without a parser."""
+        """Return the LAS from the raw text of a treebank; UPOS without a parser."""
         return self.evaluate(X)["upos" if self.parser_ is None else "las"]
 
 
 def shortened(segments: Segments, longest: int = LONGEST) -> Segments:
-    """Return the same with sentences of more than `longest` tokens cut."""
+    """Return the same segments with sentences of more than `longest` tokens cut."""
     offsets = segments.offsets
     if offsets.size < 2 or np.diff(offsets).max() <= longest:
         return segments
@@ -253,9 +253,9 @@ def shortened(segments: Segments, longest: int = LONGEST) -> Segments:
 
 
 def with_gold(gold: Treebank, predicted: Treebank, most: int = BOTH) -> Treebank:
-    """The sentences with predicted tags, and as many with gold tags too as there is room for up to `most` in all.
+    """Return the sentences with predicted tags, plus sentences with gold tags, up to `most` in all.
 
-    Both of a sentence stand side by side, so that runs of held-out sentences hardly ever part them.
+    Both versions of a sentence are adjacent, so runs of held-out sentences rarely separate them.
     """
     more = min(len(gold), most - len(gold))
     if more <= 0:
@@ -280,7 +280,7 @@ def _flat(bank: Treebank, name: str) -> list[str]:
 
 
 def _tokens(text: str, segments: Segments) -> Strings:
-    """Return the tokens of a text; one that goes over a line end is written with a blank."""
+    """Return the tokens of a text; one that spans a line end is written with a blank."""
     try:
         buffer = np.frombuffer(text.encode(), dtype=np.uint8)
     except UnicodeEncodeError as error:

@@ -1,10 +1,10 @@
-"""Which templates of tags and lemmas a pipeline needs: those that held-out words miss.
+"""The templates that tags and lemmas of a pipeline need, by the errors on held-out words.
 
 Sentences are divided into three runs, and a stage with all templates learns from two of them, for each run in turn. The
-evidence for a template is how much of the first held-out run is wrong when its weights alone are left out. Stages with
-the third, the half and two thirds of the templates that have most evidence learn from the same runs; from the smallest
-on, the first that will do (`estimators.pruning`) is taken, otherwise everything stays. With fewer than 60 sentences
-everything stays too.
+evidence for a template is the loss of right words in the first held-out run when only its weights are removed. Stages
+with the third, the half and two thirds of the templates with most evidence learn from the same runs. From the smallest
+on, the first that is good enough (`estimators.pruning`) is taken; otherwise all templates are kept. With fewer than 60
+sentences all templates are kept too.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SHARES = (1 / 3, 1 / 2, 2 / 3)
 
 @dataclass(frozen=True)
 class Judged:
-    """What a stage gets right on held-out sentences, a row (wanted, found, right) for each, and its weights.
+    """The results of a stage on held-out sentences, a row (wanted, found, right) for each, and its weights.
 
-    `without(name)` gives the same rows with the weights of a template left out.
+    `without(name)` returns the same rows without the weights of a template.
     """
 
     counts: Ints
@@ -35,13 +35,13 @@ class Judged:
     without: Callable[[str], Ints]
 
 
-# Learns from some sentences with some templates, and judges by others.
+# Learns from some sentences with some templates, and judges on others.
 Learn = Callable[[tuple[str, ...], Ints, Ints], Judged]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The templates of a stage that stay, of all; `tried` are (templates, weights, score) of what was compared."""
+    """The templates that a stage keeps, of all; `tried` are (templates, weights, score) of the comparisons."""
 
     stage: str
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Kept:
 
 
 def kept_templates(stage: str, names: tuple[str, ...], sentences: int, learn: Learn) -> Kept:
-    """The templates that a stage needs, and the evidence."""
+    """Choose the templates that a stage needs, with the evidence."""
     if sentences < FEWEST:
         return Kept(stage, names, names, (), f"{sentences} sentences are too few to compare on")
     parts = runs(np.arange(sentences))
@@ -83,7 +83,7 @@ def kept_templates(stage: str, names: tuple[str, ...], sentences: int, learn: Le
 
 
 def rows_of(right: Ints, offsets: Ints, most: int = 1) -> Ints:
-    """The counts of each sentence: of each word `most` things are wanted and found, and so many are right.
+    """Return the counts of each sentence: per word `most` things are wanted and found, and `right` of them are right.
 
     >>> rows_of(np.array([1, 0, 1]), np.array([0, 2, 3])).tolist()
     [[2, 2, 1], [1, 1, 1]]
@@ -94,7 +94,7 @@ def rows_of(right: Ints, offsets: Ints, most: int = 1) -> Ints:
 
 
 def without_template(tokens: Tokens, blocks: Blocks, name: str) -> Tokens:
-    """The same tokens without the features of a template.
+    """Return the same tokens without the features of a template.
 
     >>> tokens = Tokens(np.array([0, 2, 3]), np.array([0, 4, 4]), np.ones(0), np.array([0, 2]))
     >>> found = without_template(tokens, Blocks(("w[0]", "w[1]"), np.array([0, 3, 5])), "w[1]")

@@ -17,9 +17,9 @@ from spom.estimators.pipeline.tags import TagStage
 from spom.estimators.saving import Saving
 from spom.models.loading import Encoder, decode
 
-# Features of characters are places of hashes: with other templates the weights of a file mean nothing.
+# Features of characters are places of hashes: with other templates the weights of a file are meaningless.
 VERSION, OLDEST = 5, 4
-# Parameters of the parser that a file does not keep.
+# Parameters of the parser that a file does not store.
 _NOT_KEPT = ("callbacks", "verbose", "n_jobs")
 
 
@@ -27,7 +27,7 @@ class SavingPipeline(Saving):
     """`model_state` and `from_model_state` of a pipeline."""
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `spom.models` writes."""
+        """Return the state and arrays that `spom.models` writes."""
         check_is_fitted(self, "segmenter_")
         held = vars(self)
         stages = {"characters": "segmenter_", "tags": "tagger_", "multiword": "splitter_", "lemmas": "lemmatizer_"}
@@ -47,7 +47,7 @@ class SavingPipeline(Saving):
 
     @classmethod
     def from_model_state(cls, state: dict[str, Any], arrays: Arrays) -> Self:
-        """The pipeline again."""
+        """Return the pipeline restored from a model file."""
         found = state.get("version", 1)
         if not OLDEST <= found <= VERSION:
             raise ModelFileError(f"a pipeline of version {found}, not {VERSION}: train it again with this spom")

@@ -1,4 +1,4 @@
-"""Edit scripts from a form to its lemma, as labels: `running` to `run` is "take 4 off the end"."""
+"""Edit scripts from a form to its lemma, as labels: `running` to `run` is "remove 4 from the end"."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 
-# case | taken off the front | added there | taken off the end | added there; or = and the whole lemma.
+# case | removed from the front | added there | removed from the end | added there; or = and the whole lemma.
 def lowered(text: str) -> str:
-    """Lower case, one character for each: a capital I with a dot becomes an i, and no dot of its own."""
+    """Return the text in lower case, one character for each: a capital I with a dot becomes a plain i."""
     return text.replace("\u0130", "i").lower()
 
 
@@ -23,7 +23,7 @@ _SEPARATOR = "\x1f"
 
 @lru_cache(maxsize=1 << 16)
 def script_of(form: str, lemma: str) -> str:
-    """The script that makes the lemma of the form.
+    """Return the script that turns the form into the lemma.
 
     >>> script_of("Running", "run").split(chr(31))
     ['l', '0', '', '4', '']
@@ -44,12 +44,12 @@ def script_of(form: str, lemma: str) -> str:
 
 
 def apply_script(form: str, script: str) -> str:
-    """The lemma of a form under a script; a form that is too short for it is its own lemma, in lower case."""
+    """Return the lemma of a form under a script; a form that is too short for it is its own lemma, in lower case."""
     if script.startswith("="):
         return script[1:]
     case, first, before, end, after = _parts(script)
     last = len(form) - end
-    # Case is changed after the edits, but for "keep" and "lower", where what is added has its own.
+    # The case is changed after the edits, so that of added text changes too.
     found = before + form[first:last] + after
     return case(found) if last >= first and found else lowered(form)
 
@@ -61,7 +61,7 @@ def _parts(script: str) -> tuple[Callable[[str], str], int, str, int, str]:
 
 
 def _longest_common(a: str, b: str) -> tuple[int, int, int]:
-    """(place in a, place in b, length) of the longest common substring; the first one of several."""
+    """Return (place in a, place in b, length) of the longest common substring; ties go to the first."""
     best = (0, 0, 0)
     row = [0] * (len(b) + 1)
     for i, x in enumerate(a, 1):

@@ -37,39 +37,40 @@ from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
-# The token goes on after the character; it ends there; the sentence ends there too; the character is outside tokens.
+# The token continues after the character; it ends there; the sentence ends there too; the character is outside tokens.
 INSIDE, END, LAST, OUTSIDE = range(4)
-# Characters that are learnt from at a time; long enough for a few sentences, and cut anywhere.
+# The number of characters learnt at a time; long enough for a few sentences, and cut anywhere.
 _PIECE = 300
 # Chosen on the dev sets of EWT, Greek and Irish: 2e-6 to 1e-5 differ by .0002 in tokens and .003 in sentences, and so
-# do 6 and 10 epochs. Fewer where a text is read several times.
+# do 6 and 10 epochs. There are fewer epochs if a text is read several times.
 STRENGTH = 5e-6
 EPOCHS, FEWER = 6, 5
-# Labels that every feature has a weight of, seen together or not: without them nothing speaks against a token that goes
-# on after `(`, and scores of neighbouring labels decide. Words of held-out sentences, means of 12 treebanks: from 800
-# sentences 98.04 without and 98.10 with them, from 80 95.98 and 96.03.
+# Labels for which every feature has a weight, seen together or not. Without these weights nothing is against a token
+# that continues after `(`, and scores of neighbouring labels decide. Words of held-out sentences, means of 12
+# treebanks: from 800 sentences 98.04 without and 98.10 with them, from 80 95.98 and 96.03.
 WEIGHED = (INSIDE, END, LAST)
-# A text of up to so many characters is learnt from once as it is and `MORE` times with each feature kept with the
-# probability `KEPT` and each punctuation mark hidden with the probability `HIDDEN`, so that what is general is learnt
-# where what is known by heart would do, and so are marks that were never seen. Wrong tokens of two held-out quarters of
-# ten treebanks (up to 1,600 sentences), geometric mean of the ratios to one thinned reading with nothing hidden, which
-# has .89 of the errors of none: with the templates from the 53rd on .92, one reading with hidden marks .81, three .77.
-# Two other quarters: .815, best .22 (FicTree), worst 1.19 (German, 25 for 21). With .4 hidden, with words hidden, with
-# what was seen as a token (in other parts of the text): not better. Thinning alone lost .17 on EWT's dev set, learnt
-# from the whole training file. Not where most runs are of a script without blanks: it lost in Chinese.
+# A text of up to SMALL characters is learnt once as it is and `MORE` times with each feature kept with the probability
+# `KEPT` and each punctuation mark hidden with the probability `HIDDEN`. So general features are learnt where memorised
+# ones would suffice, and so are marks that were never seen. Wrong tokens of two held-out quarters of ten treebanks (up
+# to 1,600 sentences), geometric mean of the ratios to one thinned reading with nothing hidden, which has .89 of the
+# errors of none: with the templates from the 53rd on .92, one reading with hidden marks .81, three .77. Two other
+# quarters: .815, best .22 (FicTree), worst 1.19 (German, 25 instead of 21). Not better: .4 hidden, hidden words, or
+# features of what was seen as a token (in other parts of the text). Thinning alone lost .17 on EWT's dev set, learnt
+# from the whole training file. It is not used if most runs are of a script without blanks: it lost in Chinese.
 SMALL, MORE, KEPT, HIDDEN = 300_000, 3, 0.75, 0.2
-# A text of so many characters says itself whether neighbouring labels have scores (see `better_chained`). Words, 800
-# sentences, with scores and without: German 99.65 and 99.77, Vietnamese 84.72 and 85.39, Turkish 97.03 and 97.06, EWT
-# 98.30 and 97.67, Afrikaans 99.84 and 99.78. The first three choose to be without. From 80 sentences the choice is as
-# often wrong as right, and from 3,000 on both are within .02, but for EWT (99.51 and 99.40): then there are scores.
+# For a text with a number of characters in this range, the text itself decides whether neighbouring labels have scores
+# (see `better_chained`). Words, 800 sentences, with scores and without: German 99.65 and 99.77, Vietnamese 84.72 and
+# 85.39, Turkish 97.03 and 97.06, EWT 98.30 and 97.67, Afrikaans 99.84 and 99.78. The first three choose to have none.
+# From 80 sentences the choice is wrong as often as right, and from 3,000 on both are within .02, except for EWT (99.51
+# and 99.40): there are scores in these cases.
 CHOSEN = (20_000, 300_000)
 _EVERY: Points = np.empty(0, dtype=np.uint32)
 
 
 class Slots(NamedTuple):
-    """A table from places of features to rows of weights: linear probing, 0 for an empty slot, else place + 1.
+    """A table from places of features to rows of weights: with linear probing; 0 is an empty slot, else place + 1.
 
-    Characters have the first `templates` templates.
+    Characters use the first `templates` templates.
     """
 
     keys: Annotated[NDArray[np.int32], "int32[::1]"]
@@ -91,7 +92,7 @@ def fill(places: NDArray[np.int32], weights: Singles, slots: Slots) -> None:
 
 
 class Labels(NamedTuple):
-    """Labels of characters, and how much better the end of a sentence is than that of a token alone."""
+    """Labels of characters, and the score of the end of a sentence minus that of the end of a token alone."""
 
     label: Annotated[NDArray[np.int8], "int8[::1]"]
     margin: Annotated[Singles, "float32[::1]"]
@@ -99,7 +100,7 @@ class Labels(NamedTuple):
 
 @kernel("void(Characters, Runs, Slots, int64, int64, Labels)")
 def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int, out: Labels) -> None:
-    """The best labels of the characters first to end - 1, where a sentence ends at the last one that is no blank."""
+    """Find the best labels of the characters first to end - 1; a sentence ends at the last one that is no blank."""
     n, last = end - first, slots.keys.size - 1
     hashes, low = np.empty(slots.templates, dtype=np.uint64), np.float32(-1e9)
     window = np.empty((3, 9), dtype=np.uint64)
@@ -122,7 +123,7 @@ def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int
         if blank:
             score[2] = low
         if i == n - 1 or (text.points[first + i + 1] == 10 and not blank):
-            # A paragraph ends: no token goes on.
+            # A paragraph ends: no token continues.
             score[0] = low
             if not blank:
                 score[1], out.margin[first + i] = low, -low
@@ -153,14 +154,14 @@ def label_piece(text: Characters, runs: Runs, slots: Slots, first: int, end: int
 
 @kernel("void(Characters, Runs, Slots, int64[:, ::1], Labels)")
 def label_pieces(text: Characters, runs: Runs, slots: Slots, bounds: Ints, out: Labels) -> None:
-    """The best labels of all pieces of a text; a row of `bounds` has the first character of one and its end."""
+    """Find the best labels of all pieces of a text; a row of `bounds` has the first character and end of a piece."""
     for p in range(bounds.shape[0]):
         label_piece(text, runs, slots, bounds[p, 0], bounds[p, 1], out)
 
 
 @kernel("int64(Characters, int8[::1], int64[::1], int64[::1], boolean[::1])")
 def read_labels(text: Characters, labels: NDArray[np.int8], begin: Ints, end: Ints, last: NDArray[np.bool_]) -> int:
-    """Tokens from labels: where each begins and ends, and whether a sentence ends with it; returns how many."""
+    """Read tokens from labels: where each begins and ends, and whether it ends a sentence; return their number."""
     count, start = 0, -1
     for i in range(labels.size):
         if labels[i] == 3:
@@ -182,7 +183,7 @@ def read_labels(text: Characters, labels: NDArray[np.int8], begin: Ints, end: In
 
 @dataclass(frozen=True)
 class Segments:
-    """Tokens of a text: characters begin[t] to end[t] - 1; last[t] says whether a sentence ends with token t."""
+    """Tokens of a text: characters begin[t] to end[t] - 1; last[t] tells whether a sentence ends with token t."""
 
     begin: Ints
     end: Ints
@@ -195,7 +196,7 @@ class Segments:
 
 
 def tokens_of(text: Characters, labels: NDArray[np.int8]) -> Segments:
-    """The tokens and sentences that labels give."""
+    """Return the tokens and sentences given by labels."""
     n = labels.size
     begin, end, last = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
     count = int(read_labels(text, labels, begin, end, last))
@@ -204,9 +205,9 @@ def tokens_of(text: Characters, labels: NDArray[np.int8]) -> Segments:
 
 @dataclass(frozen=True)
 class Segmenter:
-    """What was learnt: places of features, a row of four weights for each, and scores of neighbouring labels.
+    """A fitted segmenter: places of features, a row of four weights for each, and scores of neighbouring labels.
 
-    Punctuation that is not among the `known` characters is taken by its kind; there are none where all are known.
+    Punctuation outside the `known` characters is represented by its kind; `known` is empty if all are known.
     """
 
     places: NDArray[np.int32]
@@ -226,7 +227,7 @@ class Segmenter:
         templates: int = TEMPLATES,
         known: Points = _EVERY,
     ) -> Segmenter:
-        """A segmenter with the table that it looks features up in."""
+        """Return a segmenter with its table of features."""
         size = 1 << max(4, int(2 * places.size).bit_length())
         slots = Slots(np.zeros(size, dtype=np.int32), np.zeros((size, 4), dtype=np.float32), chain, templates)
         fill(places, weights, slots)
@@ -243,7 +244,7 @@ class Segmenter:
     ) -> Segmenter:
         """Learn from the tokens and sentences of a treebank; `tags` are numbers of its words.
 
-        `chained` says whether neighbouring labels have scores; None: as `better_chained` has it.
+        `chained` tells whether neighbouring labels have scores; None: `better_chained` decides.
         """
         text, labels = labelled_text(surface)
         if chained is None:
@@ -270,7 +271,7 @@ class Segmenter:
         return cls.of(kept[used].astype(np.int32), weights, np.ascontiguousarray(found.chain[:4]), ends, known=known)
 
     def segments(self, text: str) -> Segments:
-        """The tokens and sentences of a text."""
+        """Return the tokens and sentences of a text."""
         n = len(text)
         characters = characters_of(text)
         lower = lowered(characters.points)
@@ -287,7 +288,7 @@ class Segmenter:
         return Segments(found.begin, found.end, last)
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file."""
+        """Return everything as arrays, for a model file."""
         ends = {} if self.ends is None else {f"ends.{name}": array for name, array in self.ends.arrays().items()}
         count = np.array([self.slots.templates])
         own = {"places": self.places, "weights": self.weights, "chain": self.chain, "templates": count}
@@ -295,12 +296,12 @@ class Segmenter:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Segmenter:
-        """What `arrays()` gave, checked."""
+        """Read and check the arrays that `arrays()` returns."""
         places = check_indices(take(arrays, "places", "i"), 1 << BITS, "places").astype(np.int32)
         weights = check_shape(take(arrays, "weights", "f", 2), (places.size, 4), "weights").astype(np.float32)
         chain = check_shape(take(arrays, "chain", "f", 2), (4, 4), "chain").astype(np.float32)
         ends = {n.removeprefix("ends."): a for n, a in arrays.items() if n.startswith("ends.")}
-        # Older files have no ends, know all characters, and do not say how many templates they have.
+        # Older files have no ends, know all characters, and do not store the number of templates.
         count = take(arrays, "templates", "i").tolist() if "templates" in arrays else [MOST]
         if count not in ([MOST], [OLDER], [FORMER], [TEMPLATES]):
             raise ModelFileError(f"there are no {count} templates of characters: the file is damaged")
@@ -309,9 +310,9 @@ class Segmenter:
 
 
 def features_of(text: Characters, runs: Runs, seed: int) -> tuple[Tokens, Ints, Points]:
-    """(features of all characters, the places of these features, the characters that count as known).
+    """Return (features of all characters, the places of these features, the characters that count as known).
 
-    A small text is there 1 + `MORE` times, all but the first with features and punctuation missing: see `KEPT`.
+    A small text occurs 1 + `MORE` times, all but the first with features and punctuation missing: see `KEPT`.
     """
     count, known, draw = text.points.size, _EVERY, np.random.default_rng(seed)
     readings = [reading_of(text, runs)]
@@ -320,7 +321,7 @@ def features_of(text: Characters, runs: Runs, seed: int) -> tuple[Tokens, Ints, 
         for _ in range(MORE):
             other = without(text, marks(text) & (draw.random(count) < HIDDEN))
             readings.append(reading_of(other, runs_of(other, lowered(other.points))))
-    # A feature that occurs once says nothing of other texts; in a tiny treebank everything may.
+    # A feature that occurs once carries no information for other texts; in a tiny treebank any feature may.
     often = np.max([counts for _, _, counts in readings], axis=0)
     kept, number = np.flatnonzero(often >= (2 if count > 20_000 else 1)), often
     number[:] = -1
@@ -334,7 +335,7 @@ def features_of(text: Characters, runs: Runs, seed: int) -> tuple[Tokens, Ints, 
 
 
 def reading_of(text: Characters, runs: Runs) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-    """(where the places of the templates of each character begin, all of them, how often each place occurs)."""
+    """Return (where the places of each character's templates begin, all places, the frequency of each place)."""
     indptr, counts = places_before(text, runs), np.zeros(1 << BITS, dtype=np.int32)
     places = np.empty(int(indptr[-1]), dtype=np.int32)
     character_places(text, runs, indptr, places, counts)
@@ -342,13 +343,13 @@ def reading_of(text: Characters, runs: Runs) -> tuple[Ints, NDArray[np.int32], N
 
 
 def marks(text: Characters) -> NDArray[np.bool_]:
-    """Which characters are punctuation, signs, or of no kind."""
+    """Tell which characters are punctuation, signs, or of no kind."""
     found: NDArray[np.bool_] = text.kinds >= STOP
     return found
 
 
 def thinned(tokens: Tokens, draw: np.random.Generator) -> Tokens:
-    """The same, with each feature kept with probability `KEPT`."""
+    """Return the same tokens, with each feature kept with probability `KEPT`."""
     kept = draw.random(tokens.indices.size, dtype=np.float32) < KEPT
     counts = np.add.reduceat(np.append(kept, False), tokens.indptr[:-1], dtype=np.int64)
     counts[np.diff(tokens.indptr) == 0] = 0
@@ -357,17 +358,17 @@ def thinned(tokens: Tokens, draw: np.random.Generator) -> Tokens:
 
 
 def one_after_another(parts: list[Tokens]) -> Tokens:
-    """The sentences of all parts."""
+    """Return the sentences of all parts."""
     indptr = offsets_of(np.concatenate([np.diff(part.indptr) for part in parts]))
     offsets = offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
     return Tokens(indptr, np.concatenate([part.indices for part in parts]), np.empty(0), offsets)
 
 
 def better_chained(surface: Surface, tags: Ints, seed: int, strength: float) -> bool:
-    """Whether scores of neighbouring labels help: each half of the sentences is cut by what the other half taught.
+    """Tell whether scores of neighbouring labels help: each half of the sentences is cut by a model of the other half.
 
-    They go where that is better with a risk of one in forty, by the ends of tokens that are wrong only with them, and
-    only without them.
+    They are dropped if that is better with a risk of one in forty, by the number of token ends that are wrong only with
+    them, and only without them.
     """
     count = len(surface.opens)
     halves = [surface.part(0, count // 2), surface.part(count // 2, count)]
@@ -387,12 +388,12 @@ def better_chained(surface: Surface, tags: Ints, seed: int, strength: float) -> 
     return bool(only[1] - only[0] <= 1.96 * sum(only) ** 0.5)
 
 
-# A piece that is labelled at once ends with a paragraph, or after this many characters at the next blank.
+# A piece is labelled at once; it ends with a paragraph, or at the first blank after this many characters.
 _MOST = 1 << 16
 
 
 def pieces(text: Characters) -> Ints:
-    """A row (first, end) for each of the pieces of a text: paragraphs, and parts of very long ones."""
+    """Return a row (first, end) for each piece of a text: paragraphs, and parts of very long ones."""
     n = text.points.size
     breaks = np.flatnonzero((text.points[1:] == 10) & (text.points[:-1] != 10)) + 1
     found, first = [], 0
@@ -411,7 +412,7 @@ def pieces(text: Characters) -> Ints:
 
 
 def labelled_text(surface: Surface) -> tuple[str, Ints]:
-    """(the text of a treebank, the label of each character)."""
+    """Return (the text of a treebank, the label of each character)."""
     parts: list[str] = []
     labels: list[NDArray[np.int64]] = []
     bounds = surface.offsets.tolist()

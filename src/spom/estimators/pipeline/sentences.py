@@ -1,4 +1,4 @@
-"""Where sentences end: a second opinion, of tokens, beside that of characters."""
+"""Ends of sentences: a second score, from tokens, in addition to that of characters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
-# What is known of a token: its text in lower case, its shape, the kinds of its first two characters, its last three
+# The attributes of a token: its text in lower case, its shape, the kinds of its first two characters, its last three
 # characters; whether a blank follows; tokens before and after it in the paragraph, and since a stop; the set of tags
-# that it was seen with; how often it was seen in lower and in upper case.
+# it was seen with; how often it was seen in lower and in upper case.
 ATTRIBUTES = ("lower", "shape", "case", "suffix", "blank", "before", "after", "since", "tags", "seen")
 TEMPLATES = (
     *("lower[0]", "lower[1]", "lower[-1]", "lower[2]", "lower[0]|lower[1]", "lower[1]|lower[2]", "lower[-1]|lower[0]"),
@@ -32,17 +32,17 @@ TEMPLATES = (
     *("suffix[0]|case[1]", "suffix[1]|case[1]|shape[0]", "lower[-1]|lower[0]|lower[1]", "tags[-1]|tags[0]|tags[1]"),
 )
 BITS = 20
-# Chosen on EWT's dev set; three seeds differ by as much as strengths from 2e-6 to 1e-5 do.
+# Chosen on EWT's dev set; three seeds differ by as much as strengths from 2e-6 to 1e-5.
 STRENGTH = 5e-6
 EPOCHS = 6
-# Tokens that are learnt from at a time.
+# The number of tokens learnt at a time.
 _PIECE = 20
-# A token that occurs so often has the set of the tags that it was seen with, each with this share or more.
+# A token that occurs this often has the set of the tags it was seen with, each with this share or more.
 _OFTEN, _SHARE = 3, 0.05
 
 
 def _parsed(templates: tuple[str, ...]) -> NDArray[np.int64]:
-    """One row for each template: (attribute, offset) four times; attribute -1 where there are fewer."""
+    """Return one row per template: (attribute, offset) four times; attribute -1 if there are fewer."""
     rows = np.full((len(templates), 8), -1, dtype=np.int64)
     for v, template in enumerate(templates):
         for j, (name, offset) in enumerate(re.findall(r"(\w+)\[(-?\d+)\]", template)):
@@ -97,7 +97,7 @@ def describe(text: Characters, lower: Points, begin: Ints, end: Ints, out: Hashe
 
 @kernel("void(uint64[:, ::1], int64[::1], int64[:, ::1], int32[:, ::1])")
 def token_places(attributes: Hashes, paragraph: Ints, rows: Ints, out: NDArray[np.int32]) -> None:
-    """The place of each template of each token; what lies outside of the paragraph is 0."""
+    """Compute the place of each template of each token; tokens outside of the paragraph count as 0."""
     count = paragraph.size
     for t in range(count):
         for v in range(rows.shape[0]):
@@ -121,9 +121,9 @@ def add_up(places: NDArray[np.int32], table: Singles, out: Singles) -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of tokens, by hash: 16 times the number of the set of tags, and how often with which case.
+    """Statistics of seen tokens, by hash: 16 times the number of the set of tags, plus case counts.
 
-    Two bits each say how often it began with a small letter, and how often with a capital one that opens no sentence.
+    Two bits each tell how often it began with a small letter, and how often with a capital one that opens no sentence.
     """
 
     hashes: Hashes
@@ -131,9 +131,9 @@ class Seen:
 
     @classmethod
     def of(cls, hashes: Hashes, kinds: Ints, first: NDArray[np.bool_], tags: Ints) -> tuple[Seen, Ints]:
-        """(what was seen, the codes of the tokens themselves, of which none counts its own case).
+        """Return (the statistics, the codes of the tokens themselves, each without its own case).
 
-        `kinds` are those of the first characters, `first` says which tokens open a sentence, `tags` are numbers.
+        `kinds` are those of the first characters, `first` tells which tokens open a sentence, `tags` are numbers.
         """
         distinct, where = np.unique(hashes, return_inverse=True)
         small, large = kinds == LOWER, (kinds == UPPER) & ~first
@@ -145,7 +145,7 @@ class Seen:
         return cls(distinct[kept], codes[kept].astype(np.int32)), own
 
     def look_up(self, hashes: Hashes) -> Ints:
-        """The code of each token; 0 where it was not seen."""
+        """Return the code of each token; 0 if it was not seen."""
         if self.hashes.size == 0:
             return np.zeros(hashes.size, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
@@ -153,12 +153,12 @@ class Seen:
 
 
 def _often(counts: Ints) -> Any:
-    """0, 1, 2 for up to 3, 3 for more."""
+    """Return 0, 1, 2 for up to 3, 3 for more."""
     return np.searchsorted(np.array([1, 2, 4]), counts, side="right")
 
 
 def _sets(where: Ints, tags: Ints, count: int) -> Ints:
-    """The number of the set of tags of each of the `count` different tokens, 0 for a rare one."""
+    """Return the number of the set of tags of each of the `count` distinct tokens, 0 for a rare one."""
     most = int(tags.max(initial=0)) + 1
     pairs, counts = np.unique(where * most + tags, return_counts=True)
     token, tag = np.divmod(pairs, most)
@@ -176,7 +176,7 @@ def _sets(where: Ints, tags: Ints, count: int) -> Ints:
 
 @dataclass(frozen=True)
 class SentenceEnds:
-    """margin(t) = sum of weights of the features of token t: above zero where a sentence ends with it."""
+    """margin(t) = sum of weights of the features of token t: above zero if a sentence ends with it."""
 
     places: NDArray[np.int32]
     weights: Singles
@@ -185,7 +185,7 @@ class SentenceEnds:
 
     @classmethod
     def make(cls, places: NDArray[np.int32], weights: Singles, seen: Seen) -> SentenceEnds:
-        """With the table that features are looked up in."""
+        """Return the object with its table of features."""
         table = np.zeros(1 << BITS, dtype=np.float32)
         table[places] = weights
         return cls(places, weights, seen, table)
@@ -221,7 +221,7 @@ class SentenceEnds:
         return cls.make(kept[used].astype(np.int32), weights[used], seen)
 
     def margins(self, text: Characters, lower: Points, spans: Spans) -> Singles:
-        """The margin of each token."""
+        """Return the margin of each token."""
         attributes, paragraph = described(text, lower, spans)
         places = places_of(attributes, paragraph, self.seen.look_up(attributes[:, 0]))
         found = np.zeros(paragraph.size, dtype=np.float32)
@@ -229,13 +229,13 @@ class SentenceEnds:
         return found
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays, for a model file."""
+        """Return everything as arrays, for a model file."""
         seen = {"seen.hashes": self.seen.hashes.view(np.int64), "seen.codes": self.seen.codes}
         return {"places": self.places, "weights": self.weights, **seen}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> SentenceEnds:
-        """What `arrays()` gave, checked."""
+        """Read and check the arrays that `arrays()` returns."""
         places = check_indices(take(arrays, "places", "i"), 1 << BITS, "places").astype(np.int32)
         weights = check_shape(take(arrays, "weights", "f"), places.shape, "weights").astype(np.float32)
         hashes = take(arrays, "seen.hashes", "i").astype(np.int64).view(np.uint64)
@@ -244,7 +244,7 @@ class SentenceEnds:
 
 
 def described(text: Characters, lower: Points, spans: Spans) -> tuple[Hashes, Ints]:
-    """(the attributes of each token but the last two, the number of its paragraph)."""
+    """Return (the attributes of each token except the last two, the number of its paragraph)."""
     attributes = np.zeros((spans.begin.size, len(ATTRIBUTES)), dtype=np.uint64)
     paragraph = np.zeros(spans.begin.size, dtype=np.int64)
     describe(text, lower, spans.begin, spans.end, attributes, paragraph)
@@ -252,7 +252,7 @@ def described(text: Characters, lower: Points, spans: Spans) -> tuple[Hashes, In
 
 
 def places_of(attributes: Hashes, paragraph: Ints, codes: Ints) -> NDArray[np.int32]:
-    """The place of each template of each token; `codes` say what was seen of it, and become its last attributes."""
+    """Return the place of each template of each token; `codes`, from `Seen`, give the last two attributes."""
     attributes[:, 8] = codes // 16
     case = attributes[:, 2]
     first = np.where(case < 16, case, case // 16)

@@ -1,4 +1,4 @@
-"""A pipeline within a size: weights that are small for their stage go, as few as it takes, and the rest is rounded."""
+"""A pipeline within a size: as few small weights as possible are dropped in each stage, and the others rounded."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import Pairs, Singles
 
 _UNITS = {"": 1, "b": 1, "kb": 1000, "mb": 1_000_000, "gb": 1_000_000_000}
-# Bits of a weight after the first one: 3 % of error, which deflates to three quarters of half precision's bytes.
+# Bits of a weight after the first one: an error of 3 %, which deflates to three quarters of half precision's bytes.
 _BITS = 4
-# Shares of the weights of a stage that are tried: from 0 to 63 of 64.
+# The number of shares of a stage's weights to try: from 0 to 63 of 64.
 _STEPS = 64
 
 
 def bytes_of(size: Any) -> int:
-    """A size in bytes.
+    """Return a size in bytes.
 
     >>> bytes_of("5MB"), bytes_of("500 kB"), bytes_of(1234)
     (5000000, 500000, 1234)
@@ -37,7 +37,7 @@ def bytes_of(size: Any) -> int:
 
 
 def file_bytes(pipeline: Any) -> int:
-    """What the model file of a pipeline takes."""
+    """Return the size of a pipeline's model file in bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pipeline.spom"
         pipeline.save(path)
@@ -45,7 +45,7 @@ def file_bytes(pipeline: Any) -> int:
 
 
 def rounded(weights: Singles) -> Singles:
-    """Weights with few bits, nearest first; zero stays zero.
+    """Round weights to few bits, to nearest; zero stays zero.
 
     >>> rounded(np.array([1.0, 1.02, -3.3, 0.0], dtype=np.float32)).tolist()
     [1.0, 1.0, -3.25, 0.0]
@@ -56,7 +56,7 @@ def rounded(weights: Singles) -> Singles:
 
 
 def without_small(weights: Singles, share: float) -> Singles:
-    """The weights with the smallest ones zero, so many of those that are not zero already; the others rounded."""
+    """Set the smallest weights to zero, this share of the non-zero ones, and round the others."""
     size = np.abs(weights)
     there = size[size > 0]
     if there.size and share > 0:
@@ -66,7 +66,7 @@ def without_small(weights: Singles, share: float) -> Singles:
 
 
 def cut_pairs(weights: SparseWeights, share: float) -> SparseWeights:
-    """The same for weights of pairs."""
+    """Drop the smallest weights of pairs."""
     values = without_small(weights.values, share)
     kept = values != 0.0
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
@@ -76,7 +76,7 @@ def cut_pairs(weights: SparseWeights, share: float) -> SparseWeights:
 
 
 def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
-    """The same for weights of characters; features without a weight go."""
+    """Drop the smallest weights of characters, and features without a weight."""
     weights = without_small(stage.weights, share)
     used = weights.any(axis=1)
     rows = np.ascontiguousarray(weights[used])
@@ -84,14 +84,14 @@ def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
 
 
 def cut_words(stage: Any, share: float) -> Any:
-    """The same for tags and for lemmas, whose dictionary stays: features without a weight go."""
+    """Drop the smallest weights of tags or lemmas, and features without a weight; the dictionary is kept."""
     weights = cut_pairs(stage.weights, share)
     used = weights.used()
     return replace(stage, templates=stage.templates.compact(used), weights=weights.only(used))
 
 
 def cut_parser(parser: DependencyParser, share: float) -> DependencyParser:
-    """The same for all stages of a parser."""
+    """Drop the smallest weights of all stages of a parser."""
     found = DependencyParser(**parser.get_params(deep=False))
     held = dict(vars(parser))
     for name in ("arcs_", "second_", "labels_"):
@@ -103,13 +103,13 @@ def cut_parser(parser: DependencyParser, share: float) -> DependencyParser:
     return found
 
 
-# Stages before the parser keep this many times the share of weights that the parser keeps: their errors become its own.
+# Stages before the parser keep more weights than the parser, by this factor: their errors become its own.
 # EWT's dev set at 5 MB: LAS .770 with .6, .797 with 1, .803 with 1.6; .809 whole.
 _FIRST = 1.6
 
 
 def cut(stages: dict[str, Any], share: float) -> dict[str, Any]:
-    """All stages of a pipeline with a share of their weights gone, less of them in the stages before the parser."""
+    """Return the stages of a pipeline without a share of their weights, less in the stages before the parser."""
     before = max(0.0, 1.0 - _FIRST * (1.0 - share)) if stages["parser_"] is not None else share
     how = {"segmenter_": cut_segmenter, "tagger_": cut_words, "lemmatizer_": cut_words, "parser_": cut_parser}
     shares = {**dict.fromkeys(how, before), "parser_": share}
@@ -117,10 +117,10 @@ def cut(stages: dict[str, Any], share: float) -> dict[str, Any]:
 
 
 def shrink(pipeline: Any, size: int) -> None:
-    """Take as few weights as it needs for a model file of `size` bytes: the smallest share that is enough.
+    """Drop as few weights as needed for a model file of `size` bytes: the smallest share that is enough.
 
-    A second stage of the parser goes first where half of all weights would have to: it is worth less than they are.
-    Second order is worth more, and goes where nothing else is small enough.
+    A second stage of the parser is dropped first if half of all weights would be otherwise: it is worth less.
+    Second order is worth more, and is dropped only if nothing else is small enough.
     """
     stages = {name: vars(pipeline)[name] for name in ("segmenter_", "tagger_", "lemmatizer_", "parser_")}
 

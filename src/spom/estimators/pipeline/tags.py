@@ -1,4 +1,4 @@
-"""Tags of words: UPOS, XPOS and features as one label of a chain with many labels."""
+"""Tags of words: UPOS, XPOS and features as one label each, in a chain with many labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEMPLATES = (
     *("w.shape[0]", "w.case[0]", "w.digit[0]", "w.shape[-1]", "w.shape[1]"),
     *(f"w.lower.suffix{k}[{o}]" for k in (2, 3) for o in (-1, 1)),
     *("w.lower[-1]|w.lower[0]", "w.lower[0]|w.lower[1]"),
-    # Of the dev sets of EWT, Greek, Turkish, Afrikaans and Irish these two add .10, .04, .24, .29 and .19 to all tags.
+    # On the dev sets of EWT, Greek, Turkish, Afrikaans and Irish these two add .10, .04, .24, .29 and .19 to all tags.
     *("w.lower[-1]|w.lower[1]", "w.lower[-2]|w.lower[-1]"),
     *("w.lower.suffix3[-1]|w.lower.suffix3[0]", "w.lower.suffix3[0]|w.lower.suffix3[1]"),
     *("w.shape[0]|w.lower.suffix3[0]", "w.shape[-1]|w.shape[0]", "w.shape[0]|w.shape[1]"),
@@ -43,18 +43,20 @@ TEMPLATES = (
 LONG = tuple(f"w.lower.{side}[0]" for side in ("suffix6", "suffix7", "prefix5", "prefix6"))
 # Margins of a wrong label: 4 is better by .001 to .002 on EWT, 1 by .003 (feats) on Greek. The treebank decides too.
 COSTS = (1.0, 4.0)
-# With too few words to choose by. Mean UPOS on the dev sets of Afrikaans, Greek, Irish, Turkish, Vietnamese and Czech
-# CLTT: .684 from 20 sentences (.667 with 4, .658 with 1), .774 from 60 (.773, .766), .849 from 200 (.849, .844).
+# The margin with too few words for a choice. Mean UPOS on the dev sets of Afrikaans, Greek, Irish, Turkish, Vietnamese
+# and Czech CLTT: .684 from 20 sentences (.667 with 4, .658 with 1), .774 from 60 (.773, .766), .849 from 200 (.849,
+# .844).
 FEW_COST = 10.0
-# And the strength then, over the number of sentences. Mean on the dev sets of eight treebanks (Afrikaans, Greek, Irish,
-# Turkish, Czech twice, English, Finnish) from 20 and 50 sentences: UPOS .719, features .595; with STRENGTH .717, .579.
+# The strength in that case, over the number of sentences. Mean on the dev sets of eight treebanks (Afrikaans, Greek,
+# Irish, Turkish, Czech twice, English, Finnish) from 20 and 50 sentences: UPOS .719, features .595; with STRENGTH .717,
+# .579.
 FEW_STRENGTH = 0.1
 # From 5e-6 to 2e-5 the tags of EWT's dev set differ by .001.
 STRENGTH = 1e-5
 EPOCHS = 6
-# A word that occurs so often is a member of the class of words with its tags; of those tags each has this share.
+# A word that occurs this often belongs to the class of words with its tags, each of which has this share or more.
 _OFTEN, _SHARE = 3, 0.05
-# Words that templates and margin are chosen by: learnt from, and held out. With fewer there is nothing to choose by.
+# The numbers of words to learn from and to hold out for the choice of templates and margin; below the last, no choice.
 _LEARNT, _HELD, _FEWEST = 60_000, 15_000, 5_000
 
 
@@ -88,7 +90,7 @@ def tags_of(bank: Treebank) -> Coded:
 
 
 def word_classes(columns: Columns, gold: Coded) -> dict[str, str]:
-    """Return the UPOS that a frequent word was seen with, by word in lower case: what its neighbours know of it.
+    """Return the UPOS that a frequent word was seen with, by word in lower case, as features of its neighbours.
 
     A rare word has none, as its class would tell its tag, nor has one that begins with a capital letter.
     """
@@ -120,14 +122,14 @@ class Choice:
         return templates, as_tokens(templates.fit(columns))
 
 
-# Templates, the features of words to learn from, and those of words that are held out.
+# Templates, the features of words to learn from, and those of held-out words.
 Fitted = tuple[tuple[Templates, Tokens], Tokens]
 
 
 def chosen(columns: Columns, gold: Coded, seed: int) -> Choice:
-    """Choose whether there are long affixes, then the margin: what is better on held-out sentences.
+    """Choose whether to use long affixes, then the margin, by the score on held-out sentences.
 
-    Half the epochs of at most 60,000 words are enough to choose by.
+    Half the epochs on at most 60,000 words are enough for the choice.
     """
     offsets, best = columns.offsets, Choice()
     whole = int(offsets[-1])
@@ -161,7 +163,7 @@ def chosen(columns: Columns, gold: Coded, seed: int) -> Choice:
 
 
 def agreement(found: Ints, right: Ints, names: list[tuple[str, ...]]) -> Floats:
-    """How much of the label of each word is right: the mean over UPOS, XPOS and features."""
+    """Return how much of the label of each word is right: the mean over UPOS, XPOS and features."""
     scores = np.zeros(found.size)
     for k in range(len(COLUMNS)):
         number: dict[str, int] = {}
@@ -192,7 +194,7 @@ def needed(columns: Columns, gold: Coded, choice: Choice, seed: int) -> Kept:
 
 @dataclass(frozen=True)
 class TagStage:
-    """Features of words, their weights, and the labels; with pruning, `kept` says why these templates stay."""
+    """Features of words, their weights, and the labels; with pruning, `kept` tells why these templates were kept."""
 
     templates: Templates
     weights: SparseWeights
@@ -203,7 +205,7 @@ class TagStage:
     def fit(
         cls, columns: Columns, gold: Coded, folds: int = 0, seed: int = 0, prune: bool = False
     ) -> tuple[TagStage, Ints]:
-        """(the stage, jackknifed labels of its own training words by `folds` models; none where there are no folds)."""
+        """Return (the stage, labels of its training words: jackknifed by `folds` models, or gold if `folds` is 0)."""
         choice, kept = chosen(columns, gold, seed), None
         if prune:
             kept = needed(columns, gold, choice, seed)
@@ -230,7 +232,7 @@ class TagStage:
 
 
 def weight_arrays(weights: SparseWeights) -> dict[str, Any]:
-    """Weights as arrays; of the chain only what is not zero."""
+    """Return weights as arrays; of the chain only the non-zero scores."""
     places = np.flatnonzero(weights.chain)
     return {
         "starts": weights.pairs.starts,
@@ -242,9 +244,10 @@ def weight_arrays(weights: SparseWeights) -> dict[str, Any]:
 
 
 def label_parts(names: list[tuple[str, ...]]) -> NDArray[np.int32]:
-    """What labels share: their UPOS. Without it UPOS is .015 worse on Turkish (1,029 labels) and the same on Afrikaans.
+    """Return the part that labels share: their UPOS.
 
-    Sharing the values of single attributes too was no better on Turkish, worse on Afrikaans, and twice as slow.
+    Without it UPOS is .015 worse on Turkish (1,029 labels) and the same on Afrikaans. Sharing
+    the values of single attributes too was no better on Turkish, worse on Afrikaans, and twice as slow.
     """
     number: dict[str, int] = {}
     rows = [[len(names) + number.setdefault(name[0], len(number))] for name in names]
@@ -277,9 +280,9 @@ def _learnt(tokens: Tokens, gold: Coded, features: int, epochs: int, seed: int, 
 
 
 def _crossed(tokens: Tokens, gold: Coded, features: int, folds: int, seed: int, choice: Choice) -> Ints:
-    """Return the labels of each part by a model of the others, which makes a third of the epochs.
+    """Return the labels of each part by a model of the others with a third of the epochs.
 
-    Of EWT and Greek .934 and .958 of UPOS are right then, with half the epochs .934 and .959, with three parts .931 and
+    On EWT and Greek .934 and .958 of UPOS are right then, with half the epochs .934 and .959, with three parts .931 and
     .958; on their dev sets the tagger has .927 and .958 (EWT: 3,500 sentences).
     """
     count = len(tokens)
@@ -296,7 +299,7 @@ def _crossed(tokens: Tokens, gold: Coded, features: int, folds: int, seed: int, 
 
 
 def parted(tokens: Tokens, a: int, b: int) -> tuple[Tokens, Tokens]:
-    """Return (all sentences but a to b - 1, those): without a copy of a part that is in one piece."""
+    """Return (all sentences but a to b - 1, those); contiguous parts are not copied."""
     (t, u), join, none = tokens.offsets[[a, b]].tolist(), np.concatenate, tokens.values
     e, f = tokens.indptr[[t, u]].tolist()
     indptr, indices, offsets = tokens.indptr, tokens.indices, tokens.offsets

@@ -15,13 +15,13 @@ from spom.data.interning import BYTES, Bytes
 from spom.estimators.pipeline.segmenter import Segments
 
 _ESCAPES = {" ": "\\s", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-# What lines have after the tags, before the place of a token, and in place of all that a multiword token has not.
+# The text after the tags, before the place of a token, and for the empty columns of a multiword token.
 _FIXED = ("_\t_\t_\t", "TokenRange=", "\t_\t_\t_\t_\t_\t_\t_\t")
 
 
 @dataclass
 class Place:
-    """How far a text has been read: characters, and sentences written."""
+    """The position in a text: characters read, and sentences written."""
 
     characters: int = 0
     sentences: int = 0
@@ -37,7 +37,7 @@ class Strings:
 
 @dataclass(frozen=True)
 class Words:
-    """Tokens of a text and their words: token t has the words first[t] to first[t + 1] - 1; sentences by tokens."""
+    """Tokens of a text and their words: token t has the words first[t] to first[t + 1] - 1; sentences are in tokens."""
 
     text: str
     segments: Segments
@@ -52,9 +52,9 @@ class Words:
 
 
 class Lines(NamedTuple):
-    """What lines are put together from: string k is buffer[ends[k] : ends[k + 1]].
+    """The parts of lines: string k is buffer[ends[k] : ends[k + 1]].
 
-    tokens: begin and end in the text, the strings of the token and of what is known of the blanks after it. words: the
+    tokens: begin and end in the text, the strings of the token and of the blanks after it, as in MISC. words: the
     strings of form, lemma and tags. heads: the string before each sentence. `fixed` is the first of `_FIXED`.
     """
 
@@ -70,7 +70,7 @@ class Lines(NamedTuple):
 
 @kernel("int64(uint8[::1], int64, Lines, int64)")
 def put_string(out: Bytes, at: int, lines: Lines, k: int) -> int:
-    """Write string k; returns where the next byte goes."""
+    """Write string k; return where the next byte goes."""
     a, b = lines.ends[k], lines.ends[k + 1]
     for i in range(a, b):
         out[at + i - a] = lines.buffer[i]
@@ -79,7 +79,7 @@ def put_string(out: Bytes, at: int, lines: Lines, k: int) -> int:
 
 @kernel("int64(uint8[::1], int64, int64, int64)")
 def put_with(out: Bytes, at: int, value: int, sign: int) -> int:
-    """Write a number and a sign after it; returns where the next byte goes."""
+    """Write a number and a sign after it; return where the next byte goes."""
     at += digits(value)
     put_number(out, at, value)
     out[at] = sign
@@ -88,7 +88,7 @@ def put_with(out: Bytes, at: int, value: int, sign: int) -> int:
 
 @kernel("int64(uint8[::1], int64, Lines, int64)")
 def put_misc(out: Bytes, at: int, lines: Lines, t: int) -> int:
-    """Write what MISC says of token t, and end the line; returns where the next byte goes."""
+    """Write the MISC column of token t, and end the line; return where the next byte goes."""
     at = put_string(out, at, lines, lines.tokens[t, 3])
     at = put_string(out, at, lines, lines.fixed + 1)
     at = put_with(out, at, lines.tokens[t, 0], 58)
@@ -97,7 +97,7 @@ def put_misc(out: Bytes, at: int, lines: Lines, t: int) -> int:
 
 @kernel("int64(Lines, uint8[::1])")
 def put_lines(lines: Lines, out: Bytes) -> int:
-    """Write all sentences, and return how many bytes that is."""
+    """Write all sentences, and return the number of bytes."""
     at = 0
     for s in range(lines.heads.size):
         at, number = put_string(out, at, lines, lines.heads[s]), 0
@@ -127,7 +127,7 @@ def put_lines(lines: Lines, out: Bytes) -> int:
 
 
 def conllu_of(words: Words, tags: Strings, lemmas: Strings, place: Place) -> bytes:
-    """The words as CoNLL-U without trees; `tags` are UPOS, XPOS and features of each word with tabs between them."""
+    """Return the words as CoNLL-U without trees; `tags` are UPOS, XPOS and features of each word, separated by tabs."""
     pool: list[str] = []
 
     def pooled(strings: list[str]) -> int:
@@ -153,7 +153,7 @@ def conllu_of(words: Words, tags: Strings, lemmas: Strings, place: Place) -> byt
 
 
 def _heads(words: Words, place: Place) -> list[str]:
-    """The comments before each sentence."""
+    """Return the comments before each sentence."""
     text, begins, ends = words.text, words.segments.begin, words.segments.end
     offsets, found = words.segments.offsets, []
     spans = zip(begins[offsets[:-1]].tolist(), ends[offsets[1:] - 1].tolist(), strict=True)
@@ -168,7 +168,7 @@ def _heads(words: Words, place: Place) -> list[str]:
 
 
 def _blanks(words: Words) -> Strings:
-    """What MISC says of what follows each token where it is not one blank."""
+    """Return the MISC entries for the blanks after each token, unless it is followed by one blank."""
     text, begin, end = words.text, words.segments.begin, words.segments.end
     following = np.append(begin[1:], len(text))
     gap = following - end

@@ -1,8 +1,8 @@
-"""What `"auto"` means for a tagger: templates, constraints, penalty, passes and step that follow from the data.
+"""The meaning of `"auto"` for a tagger: templates, constraints, penalty, passes and step that follow from the data.
 
-All are rules, so that a fit costs what it costs with every setting given. They were chosen on the development parts of
-19 taggings in 12 languages (entities, chunks, parts of speech) by their means, one seed; the guide's page on tagging
-has the figures.
+All are fixed rules, so a fit takes no longer than with every setting given. They were chosen on the development parts
+of 19 taggings in 12 languages (entities, chunks, parts of speech) by their means, with one seed; the guide's page on
+tagging has the figures.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.solver import broken_tokens, forbidden_scores
 from spom.solvers.structured.chains.sparse.engine import LOSSES, Candidates
 
-# The strength of the l1 norm is c / (sentences + few), with these (c, few). Chosen on development parts with one of 22
-# sets left out at a time (benchmarks/defaults/tagger_strengths.py, docs: defaults), always the same for phrases and for
-# 13 of 15 sets of other labels, of which few sentences need weaker penalties.
+# The strength of the l1 norm is c / (sentences + few), with these (c, few). They were chosen on development parts with
+# one of 22 sets left out at a time (benchmarks/defaults/tagger_strengths.py, docs: defaults), with the same result for
+# all sets of phrases and for 13 of 15 sets of other labels, which need weaker penalties for few sentences.
 PHRASES, LABELS = (0.4, 0.0), (0.4, 1000.0)
-# The least number of passes for phrases and for other labels; where there are few sentences, enough passes for ROUNDS
-# rounds, up to MOST. Chosen on development parts with one set left out at a time
+# The minimum number of passes for phrases and for other labels; with few sentences, enough passes for ROUNDS rounds,
+# up to MOST. Chosen on development parts with one set left out at a time
 # (benchmarks/defaults/tagger_epochs.py, docs: defaults); at 250 sentences twenty are .01 better than six for phrases.
 PASSES, OTHER_PASSES, ROUNDS, MOST = 12, 6, 5000, 20
-# AdaGrad's rate times the features of a token: a step changes a score by about the rate times the features. Best are
+# AdaGrad's rate times the number of features of a token: a step changes a score by about this much. The best rates are
 # .15 to .25 at 36 templates and .5 to .8 at 12.
 RATE, LOWEST, HIGHEST = 9.0, 0.1, 1.0
-# A scheme counts as recognised where at most this share of the sentences breaks it.
+# A scheme counts as recognised if at most this share of the sentences breaks it.
 BROKEN = 0.05
-# Columns beyond words and tags: their values in a window of one.
+# For columns other than words and tags: their values in a window of one.
 _MORE = (-1, 0, 1)
 SCHEMES = ("BIO", "IOB1", "BIOES", "BILOU")
 
 
 class Allowed(NamedTuple):
-    """The name of the scheme (None: any label may follow any other), what it allows, and the sentences that break it.
+    """The name of the scheme (None: any label may follow any other), its constraints, and the sentences that break it.
 
-    Where some do, learning does without constraints and leaves these sentences as they are; tagging keeps them.
+    If there are such sentences, training runs without constraints and keeps them as they are; tagging applies them.
     """
 
     scheme: str | None
@@ -71,11 +71,11 @@ def is_auto(given: Any) -> bool:
 
 
 def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, str]:
-    """Return (what `make_features` takes, its name for people).
+    """Return (the argument of `make_features`, a readable name for it).
 
-    Words get the set `"entities"` where labels mark phrases, else `"pos"`; a second column adds the set `"tags"`,
-    any other its values in a window of one. Where no word has a capital letter, templates in lower case would double
-    others, and are left out. Features as dicts, strings or vectors are taken as they are.
+    Words get the set `"entities"` if labels mark phrases, else `"pos"`; a second column adds the set `"tags"`,
+    and any other its values in a window of one. If no word has a capital letter, templates in lower case would
+    duplicate others, and are omitted. Features as dicts, strings or vectors are used as they are.
     """
     if not (given is None or is_auto(given)):
         return given, given if isinstance(given, str) else f"{type(given).__name__} as given"
@@ -83,7 +83,7 @@ def chosen_templates(given: Any, X: Any, labels: Iterable[Any]) -> tuple[Any, st
         return None, "features as given"
     name = "entities" if has_phrases([str(label) for label in labels]) else "pos"
     found = list(SETS[name])
-    # The other columns of a treebank have tags that stand for the very labels.
+    # The other columns of a treebank have tags that are derived from the labels themselves.
     if "form" not in X.names and X.n_columns > 1:
         found += SETS["tags"]
         found += [f"{column}[{k}]" for column in range(2, X.n_columns) for k in _MORE]
@@ -117,7 +117,7 @@ def schemes_for(given: Any, names: list[str]) -> dict[str, Constraints]:
     if not is_auto(given):
         return {given: tag_constraints(names, given)}
     letters, found = {name.partition("-")[0] for name in names}, {}
-    # With I alone (or B alone) every sequence is allowed in IOB1, and nothing is gained.
+    # With I alone (or B alone) IOB1 allows every sequence, so nothing is gained.
     if "B" in letters and letters & {"I", "E", "L"}:
         for scheme in SCHEMES:
             with suppress(ValueError):
@@ -126,7 +126,7 @@ def schemes_for(given: Any, names: list[str]) -> dict[str, Constraints]:
 
 
 def chosen_scheme(given: Any, schemes: dict[str, Constraints], broken: dict[str, Ints], sentences: int) -> Allowed:
-    """Return the scheme that fewest sentences break, where there are few enough, or the one that was given."""
+    """Return the scheme that fewest sentences break, if they are few enough, or the given scheme."""
     few = [name for name in schemes if not is_auto(given) or broken[name].size <= BROKEN * sentences]
     if not few:
         return Allowed(None, None, np.empty(0, dtype=np.int64))
@@ -141,7 +141,7 @@ def broken_sentences(constraints: Constraints, y: Ints, offsets: Ints) -> Ints:
 
 
 def report_broken(found: Allowed, known: bool = True) -> None:
-    """Warn of gold labels that break the scheme; where the sentences are not `known`, only of how many there are."""
+    """Warn of gold labels that break the scheme; if the sentences are not `known`, only of their number."""
     if found.broken.size:
         where = f" (the first is sentence {int(found.broken[0])})" if known else ""
         many = "1 sentence has" if found.broken.size == 1 else f"{found.broken.size} sentences have"
@@ -156,7 +156,7 @@ def report_broken(found: Allowed, known: bool = True) -> None:
 
 
 def metric(scoring: str, classes: Sequence[Any]) -> str:
-    """`"auto"` is the F1 of phrases where labels are those of a scheme such as BIO, else the accuracy of tokens."""
+    """Return the metric: `"auto"` is the F1 of phrases for labels of a scheme such as BIO, else token accuracy."""
     if scoring not in ("auto", "f1", "accuracy"):
         raise Unsupported(f"there is no scoring {scoring!r} for taggers; there are: auto, f1, accuracy")
     if scoring != "auto":
@@ -168,10 +168,10 @@ def metric(scoring: str, classes: Sequence[Any]) -> str:
 
 
 def chosen_penalty(given: Any, sentences: int, phrases: bool) -> Any:
-    """`"auto"` is L1 with a strength of .4 / sentences (phrases) or .4 / (sentences + 1000); None is no penalty.
+    """Return the penalty: `"auto"` is L1, strength .4 / sentences (phrases) or .4 / (sentences + 1000); None is none.
 
-    A name alone gets its strength the same way: that of single weights, 1 / sqrt(sentences) for the group lasso, which
-    is what noise leaves in a mean gradient, and 1 / (2 sentences) for other penalties of blocks, which are squares.
+    For a penalty given by name the strength follows from the data too: as above for single weights; 1 / sqrt(sentences)
+    for the group lasso, the size of noise in a mean gradient; 1 / (2 sentences) for other block penalties, the squares.
 
     >>> chosen_penalty("auto", 1000, phrases=True)
     L1(strength=0.0004)
@@ -196,7 +196,7 @@ def chosen_penalty(given: Any, sentences: int, phrases: bool) -> Any:
 
 
 def chosen_epochs(given: Any, sentences: int, phrases: bool) -> int:
-    """`"auto"` is twelve passes for phrases and six for other labels; few sentences get more, up to twenty.
+    """Return the passes: `"auto"` is twelve for phrases, six for other labels, up to twenty for few sentences.
 
     >>> chosen_epochs("auto", 10_000, phrases=True), chosen_epochs("auto", 10_000, phrases=False)
     (12, 6)
@@ -210,7 +210,7 @@ def chosen_epochs(given: Any, sentences: int, phrases: bool) -> int:
 
 
 def chosen_loss(given: str, penalty: Any) -> str:
-    """`"auto"` is softmax-margin for penalties of single weights, and the log loss for penalties of blocks.
+    """Return the loss: `"auto"` is softmax-margin for penalties of single weights, the log loss for those of blocks.
 
     At the step of `chosen_step` softmax-margin beats the log loss by .005 on phrases, and by .001 on tags, at the same
     cost; at twice that step it is .002 worse on phrases.
@@ -221,7 +221,7 @@ def chosen_loss(given: str, penalty: Any) -> str:
 
 
 def chosen_step(given: Any, tokens: Tokens, penalty: Any, update: str) -> Any:
-    """`"auto"` for dual averaging of single weights: AdaGrad's rate is 9 over the mean number of a token's features."""
+    """Return the step: `"auto"`, for dual averaging of single weights, is AdaGrad with 9 / (mean token features)."""
     if not is_auto(given) or update not in ("auto", "dual-averaging") or penalty.elastic() is None:
         return given
     return rate_for(tokens.indices.size / max(1, tokens.total))
@@ -235,19 +235,19 @@ def rate_for(features: float) -> AdaGrad:
 # --- many labels -------------------------------------------------------------------------------------
 #
 # With more than 100 labels a table of features by labels is large and mostly zero, and sums over all pairs of labels
-# take most of the time. Learning then keeps weights for pairs that occur, and for those that a first pass confuses, and
-# looks at the labels that score best at each token (`solvers.structured.chains.sparse`); tagging is exact.
+# take most of the time. Training then keeps weights for the pairs that occur, and for those that a first pass confuses,
+# and considers the labels with the best scores at each token (`solvers.structured.chains.sparse`); tagging is exact.
 
-# More labels than this are many.
+# More labels than this count as many.
 MANY = 100
-# Candidates of a token in learning, and the least probability at which a wrong label counts as confused. On EWT's dev
-# sentences (features as labels, 230 of them) accuracy is .9499 without confused pairs, .9512 at .02, .9516 at .002, and
-# .9517 at .002 with 32 candidates instead of 16; dense tables have .9526, in seven times the time.
+# The number of candidates per token in training, and the lowest probability at which a wrong label counts as confused.
+# On EWT's dev sentences (features as labels, 230 of them) accuracy is .9499 without confused pairs, .9512 at .02, .9516
+# at .002, and .9517 at .002 with 32 candidates instead of 16; dense tables have .9526, in seven times the time.
 WIDTH, CONFUSED = 32, 0.002
 
 
 def candidates_for(tagger: Any, tokens: Tokens, y: Ints) -> Candidates | None:
-    """Return the candidates of `OnlineChain` for many labels; None for few, or where each label needs a weight."""
+    """Return the candidates of `OnlineChain` for many labels; None for few labels, or if each label needs a weight."""
     step = chosen_step(tagger.step, tokens, tagger.penalty_, tagger.update)
     exact = tagger.solver == "batch" or tagger.tol is not None
     chosen = tagger.prune is not None or tagger.max_weights is not None

@@ -1,6 +1,6 @@
-"""What a tagger takes and gives: sentences as rows of feature ids, labels as numbers, and its parts in a model file.
+"""Input and output of a tagger: sentences as rows of feature ids, labels as numbers, and parts of a model file.
 
-Nothing here imports scikit-learn, which takes longer than tagging most files: the command tags without it.
+Nothing here imports scikit-learn, which takes longer than tagging most files: the command line tags without it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spom.solvers.structured.chains.predict import tag
 
 
 def features_of(kind: str) -> Any:
-    """The class of the features of a kind; None where there is no such kind. Kernels are loaded where they are used."""
+    """Return the class of the features of a kind, None for an unknown kind. Kernels are imported on first use."""
     if kind != "kernels":
         return {"templates": Templates, "named": DictFeatures, "matrix": MatrixFeatures}.get(kind)
     from spom.estimators.tagger.kernels import KernelScores
@@ -40,7 +40,7 @@ def features_of(kind: str) -> Any:
 
 
 class Features(Protocol):
-    """Sentences as rows of feature ids: what templates, dicts, vectors and kernels share."""
+    """Sentences as rows of feature ids: the interface of templates, dicts, vectors and kernels."""
 
     kind: str
 
@@ -54,11 +54,11 @@ class Features(Protocol):
         ...
 
     def transform(self, X: Any) -> Rows:
-        """Return the rows of features that are known."""
+        """Return the rows of known features."""
         ...
 
     def compact(self, used: Any) -> Any:
-        """Return only the features `used` (sorted), numbered anew in their order."""
+        """Return only the features `used` (sorted), renumbered in their order."""
         ...
 
     def name(self, feature: int) -> str:
@@ -71,7 +71,7 @@ class Features(Protocol):
 
 
 def as_columns(templates: Any, X: Any) -> Any:
-    """Return sentences of words or tuples as `Columns` where templates are chosen from them; else as they are."""
+    """Return sentences of words or tuples as `Columns` if templates are chosen from them; else unchanged."""
     if isinstance(X, Treebank):
         return X.columns
     if not (templates is None or templates == "auto") or isinstance(X, (str, Columns, Rows)):
@@ -86,7 +86,7 @@ def as_columns(templates: Any, X: Any) -> Any:
 
 
 def make_features(templates: Any, X: Any) -> Features:
-    """Return the features for `templates=` and these sentences; an object that was given is copied, not changed."""
+    """Return the features for `templates=` and these sentences; a given object is copied, not changed."""
     if isinstance(templates, Blocks):
         return MatrixFeatures(templates)
     if isinstance(templates, Templates):
@@ -101,7 +101,7 @@ def make_features(templates: Any, X: Any) -> Features:
 
 
 def _vectors(X: Iterable[Any]) -> bool:
-    """Return whether the sentences are matrices with one row for each token."""
+    """Return whether the sentences are matrices with one row per token."""
     first = next(iter(X), None)
     return is_sparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)
 
@@ -112,9 +112,9 @@ Names = NDArray[Any]
 
 
 def split_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return (sentences, labels): the last column of `Columns` where y is left out, the column y where it names one.
+    """Return (sentences, labels): without y the last column of `Columns`, else the column that y names.
 
-    A `Treebank` is its columns, and its labels are the parts of speech where y is left out.
+    For a `Treebank` these are its columns, and without y its labels are the parts of speech.
     """
     if isinstance(X, Treebank):
         X, y = X.columns, "upos" if y is None else y
@@ -129,7 +129,7 @@ def split_labels(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def label_names(y: Any) -> list[str]:
-    """The distinct labels as text, in order of first occurrence; whether they fit the sentences is checked later."""
+    """Return the distinct labels as text, in order of first occurrence; `label_codes` checks their lengths."""
     if isinstance(y, Columns):
         return [str(label) for label in y.distinct(0)[1].tolist()]
     return [
@@ -140,9 +140,9 @@ def label_names(y: Any) -> list[str]:
 
 
 def check_labels_fit(labels: int, features: int) -> None:
-    """Raise where the tables of this many labels and features need more memory than there is.
+    """Raise an error if the tables of this many labels and features need more memory than available.
 
-    Pairs of labels have sums, squares, scores, what is forbidden and the best chain; features sums and squares.
+    Pairs of labels have sums, squares, scores, forbidden pairs and the best chain; features have sums and squares.
     """
     todo = "take fewer labels, or split them"
     check_room(labels + 2, labels, 6, f"the tables of {labels:,} labels by {labels:,} labels", todo)
@@ -150,7 +150,7 @@ def check_labels_fit(labels: int, features: int) -> None:
 
 
 def label_codes(y: Any, offsets: Ints, *, unknown: bool = False) -> tuple[Ints, Names]:
-    """Return (a number for each token, the sorted labels they stand for); labels must fit the sentences.
+    """Return (a number for each token, the sorted labels that the numbers index); labels must fit the sentences.
 
     With `unknown` a label may be None, and its number is -1.
 
@@ -213,7 +213,7 @@ def _sorted(codes: Ints, labels: Names) -> tuple[Ints, Names]:
 
 
 def recode(codes: Ints, labels: Names, classes: Names, offsets: Ints) -> Ints:
-    """Return the numbers of labels among `classes`; an error names the first that is missing."""
+    """Return the numbers of labels among `classes`; raise an error that names the first missing one."""
     known = {label: c for c, label in enumerate(classes.tolist())}
     place = np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.int64)
     found = np.where(codes < 0, -1, place[codes]) if codes.size else codes
@@ -278,7 +278,7 @@ class TaggerParts:
         return cls(features, weights, np.array(chain), np.array(forbidden), classes)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the state and the arrays that `of` reads; of many labels only what is not zero of the chain."""
+        """Return the state and the arrays that `of` reads; with many labels only the non-zero scores of the chain."""
         rows, columns = self.weights.nonzero()
         arrays: dict[str, Any] = {f"features.{name}": a for name, a in self.features.arrays().items()}
         arrays["weights.values"] = np.asarray(self.weights[rows, columns]).reshape(-1)
@@ -298,7 +298,7 @@ class TaggerParts:
         return tag(tokens, self.weights, np.asarray(self.chain + self.forbidden))
 
 
-# --- what a tagger learns from ----------------------------------------------------------------------------------
+# --- training data ----------------------------------------------------------------------------------------------
 
 # Weights of features (a table, or a CSR matrix for many labels) and of the chain.
 Weights = tuple[Any, Floats]
@@ -306,7 +306,7 @@ Weights = tuple[Any, Floats]
 
 @dataclass(frozen=True)
 class Task:
-    """Sentences with their labels, under all features or those of `ids`; `weight` has one number per sentence."""
+    """Sentences with their labels, with all features or those of `ids`; `weight` has one number per sentence."""
 
     features: Features
     tokens: Tokens
@@ -329,7 +329,7 @@ class Task:
         return replace(self, tokens=tokens, blocks=blocks, ids=used if self.ids is None else self.ids[used])
 
     def held_out(self, dev: Any) -> tuple[Tokens, tuple[Ints, Names]]:
-        """Return development sentences under the same features, and their labels: numbers and names."""
+        """Return development sentences with the same features, and their labels: numbers and names."""
         X, y = split_labels(*dev) if isinstance(dev, tuple) and len(dev) == 2 else split_labels(dev, None)
         every = as_blocks(self.features.blocks)
         tokens = as_tokens(self.features.transform(X), every.total)

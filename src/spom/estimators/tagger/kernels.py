@@ -1,7 +1,7 @@
-"""Taggers with kernels on the vectors of tokens, alone or beside templates: how they learn, and score tokens.
+"""Taggers with kernels on the vectors of tokens, alone or together with templates: training and scores of tokens.
 
 A fitted tagger reads rows of features and weights. Here the features of a token are its scores, one for each label,
-and the weights are the identity: all that a tagger can do with its rows, it can do with these.
+and the weights are the identity, so everything that a tagger does with its rows works with these.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spom.solvers.structured.chains.solver import forbidden_scores
 
 
 class KernelScores:
-    """Feature y of a token is the score of label y by kernels on its vector, and by templates where there are some."""
+    """Feature y of a token is the score of label y by kernels on its vector, and by templates, if there are any."""
 
     kind = "kernels"
 
@@ -57,7 +57,7 @@ class KernelScores:
         return Blocks(("scores",), np.array([0, self.labels], dtype=np.int64))
 
     def fit(self, X: Any) -> Rows:
-        """Raise: scores of a fitted machine are not learnt again."""
+        """Raise an error: scores of a fitted machine cannot be learnt again."""
         raise Unsupported("a tagger with kernels learns from all sentences at once: use fit")
 
     def transform(self, X: Any) -> Rows:
@@ -74,7 +74,7 @@ class KernelScores:
         return Rows(np.arange(n + 1, dtype=np.int64) * k, ids, scores.reshape(-1), offsets)
 
     def emissions(self, X: Any, blocks: Sequence[str]) -> list[tuple[list[str], Floats]]:
-        """(names, what each adds to the score of each label) for each token: kernels, then features of templates."""
+        """Return (names, their parts of the score of each label) per token: kernels, then features of templates."""
         sentences, parts = split_pair(X, self.features is not None)
         V, _ = stacked(parts)
         numbers, by_kernel = self.model.by_block(V)
@@ -95,7 +95,7 @@ class KernelScores:
         return self
 
     def name(self, feature: int) -> str:
-        """Return the score of a label."""
+        """Return the name of a label's score."""
         return f"score[{feature}]"
 
     def arrays(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def is_pair(X: Any) -> bool:
 
 
 def split_pair(X: Any, templates: bool) -> tuple[Any, Any]:
-    """Return (sentences, vectors): a pair has both, else X has the vectors alone; with templates X must be a pair."""
+    """Return (sentences, vectors): a pair has both, else X is the vectors; with templates X must be a pair."""
     if is_pair(X):
         return X[0], X[1]
     if templates:
@@ -171,7 +171,7 @@ def stacked(parts: Any) -> tuple[Any, Ints]:
 
 
 def _shape(part: Any) -> tuple[int, ...]:
-    """Return the shape of nested lists of numbers; () where they are not that."""
+    """Return the shape of nested lists of numbers; () for anything else."""
     try:
         return np.asarray(part, dtype=np.float64).shape
     except (TypeError, ValueError):
@@ -179,13 +179,13 @@ def _shape(part: Any) -> tuple[int, ...]:
 
 
 def check_same(one: Ints, other: Ints) -> None:
-    """Raise where sentences and vectors differ in length."""
+    """Raise an error if sentences and vectors differ in length."""
     if one.shape != other.shape or (one != other).any():
         raise DataError("the sentences and the vectors do not have the same numbers of tokens")
 
 
 def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
-    """Return a block of explicit features for each template."""
+    """Return one block of explicit features per template."""
     token = np.repeat(np.arange(rows.n_tokens), np.diff(rows.indptr))
     of = blocks.of(rows.indices)
     found = []
@@ -202,7 +202,7 @@ def template_blocks(rows: Rows, blocks: Blocks) -> list[ExplicitBlock]:
 
 
 def check_options_of_kernels(tagger: Any) -> None:
-    """Raise for settings that have no meaning with kernels."""
+    """Raise an error for settings that have no meaning with kernels."""
     if tagger.solver not in ("auto", *SOLVERS):
         raise Unsupported(f"there is no solver {tagger.solver!r} for kernels; there are: {', '.join(SOLVERS)}")
     for name in ("prune", "max_weights"):
@@ -284,7 +284,7 @@ def _weights(sample_weight: Any, offsets: Ints) -> Floats | None:
 
 
 def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
-    """Return the options of a tagger; `"auto"` is the hinge loss and 20 passes, 40 with templates beside kernels."""
+    """Return the options of a tagger; `"auto"` is the hinge loss and 20 passes, 40 with templates and kernels."""
     simple = tagger.penalty is None or isinstance(tagger.penalty, str)
     penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
     output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"
@@ -300,7 +300,7 @@ def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
         epochs=tagger.epochs_,
         output=output,
         cost=tagger.cost,
-        # Beside templates the first half of the passes chooses blocks.
+        # With templates the first half of the passes chooses blocks.
         choosing=tagger.epochs_ // 2 if both else 0,
         seed=trainer.seed(lambda: int(check_random_state(tagger.random_state).randint(2**31 - 1))),
     ).chosen()
@@ -315,7 +315,7 @@ def _dev_parts(dev: Any, both: bool) -> list[Any]:
 
 
 def _keep(tagger: Any, found: KernelFit, features: Any, blocks: Any) -> None:
-    """Store what was learnt."""
+    """Store the result of training."""
     k, weights = tagger.classes_.size, None
     if features is not None:
         whole = np.concatenate(found.explicit_weights)

@@ -1,4 +1,4 @@
-"""What a fitted tagger says of sentences: labels, probabilities, the best few sequences, explanations, scores."""
+"""Use of a fitted tagger: labels, probabilities, the best few sequences, explanations, scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.predict import marginals, scores, tag
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 
-# Sentences that are tagged at a time when they come one by one.
+# The number of sentences tagged at a time when they come one by one.
 BATCH = 512
 
 
@@ -46,11 +46,11 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def predict(self, X: Any, given: Any = None) -> Any:
         """Return the best labels of each sentence, as lists.
 
-        `given` has a list per sentence with the labels that are known and None for the others: the best sequence that
+        `given` has a list per sentence with the known labels and None for the others: the best sequence that
         agrees with them is found. An iterator of sentences gives an iterator of labels: they are tagged as they come,
-        512 at a time. The work is done without Python's lock, and any number of threads may call it.
+        512 at a time. The work runs without Python's lock, and any number of threads may call it.
         """
-        if "weights_" not in vars(self):  # scikit-learn's check looks at all attributes, which takes a third of a call
+        if "weights_" not in vars(self):  # scikit-learn's check reads all attributes, which takes a third of a call
             check_is_fitted(self)
         if given is not None:
             return self._predict_given(X, list(given))
@@ -77,7 +77,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def predict_marginals(self, X: Any) -> list[Floats]:
         """P(label | sentence) of each token: one matrix per sentence, with a column for each of `classes_`.
 
-        They are probabilities of the model that was learnt; after a loss with a margin they are not calibrated.
+        These are probabilities of the fitted model; after a loss with a margin they are not calibrated.
         """
         check_is_fitted(self)
         tokens = self._tokens(X)
@@ -85,7 +85,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return [out[a:b] for a, b in pairwise(tokens.offsets.tolist())]
 
     def predict_kbest(self, X: Any, count: int) -> list[list[tuple[list[Any], float]]]:
-        """The `count` best sequences of each sentence with their scores, best first; fewer where there are fewer."""
+        """Return the `count` best sequences of each sentence with their scores, best first, or all if fewer exist."""
         check_is_fitted(self)
         tokens, k, decoder = self._tokens(X), self.classes_.size, Chain()
         unary, chain = scores(tokens, self.weights_, k), self._scores_of_chain()
@@ -96,9 +96,9 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return found
 
     def explain(self, X: Any) -> list[list[Explanation]]:
-        """Say why each token has its label and not the runner-up: what each feature and transition contributes.
+        """Explain why each token has its label and not the runner-up: what each feature and transition contributes.
 
-        With kernels it is what each kernel, and each template feature beside them, contributes.
+        With kernels these are the contributions of each kernel, and of each template feature, if there are any.
         """
         check_is_fitted(self)
         rows = self._features.transform(X)
@@ -120,7 +120,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return found.f1 if metric(self.scoring, self.classes_.tolist()) == "f1" else found.accuracy
 
     def evaluate(self, X: Any, y: Any = None) -> PhraseScores:
-        """Counts of phrases (as conlleval's) and the accuracy of tokens; printed, conlleval's table.
+        """Return counts of phrases (as conlleval's) and the accuracy of tokens, which print as conlleval's table.
 
         A label that was not seen in training counts as wrong, with a warning that names it.
         """
@@ -147,7 +147,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             return tag(tokens, self.weights_, self._scores_of_chain())
         ready = vars(self).get("_ready")
         if ready is None or ready[0] is not self.weights_:
-            # The bounds of many labels take longer than a sentence.
+            # Computing the bounds of many labels takes longer than tagging a sentence.
             ready = self._ready = self.weights_, SparseWeights.of(self.weights_, self._scores_of_chain())
         return ready[1].tag(tokens)
 
@@ -171,7 +171,7 @@ class TaggerModel(Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
 
 def _word(token: Any) -> str:
-    """Return how an explanation shows a token: by its word, its first field, or its first feature."""
+    """Return how an explanation names a token: its word, its first field, or its first feature."""
     if isinstance(token, str):
         return token
     if isinstance(token, dict):
@@ -183,7 +183,7 @@ def _word(token: Any) -> str:
 
 
 def evaluate(gold: Ints, labels: Names, found: Ints, classes: Names, offsets: Ints) -> PhraseScores:
-    """Counts of phrases and accuracy; a gold label that training did not see counts as wrong, with one warning."""
+    """Return counts of phrases and accuracy; gold labels not seen in training count as wrong, with one warning."""
     names = [str(label) for label in classes.tolist()]
     place = {label: c for c, label in enumerate(names)}
     unseen = [str(label) for label in labels.tolist() if str(label) not in place]
@@ -197,7 +197,7 @@ def evaluate(gold: Ints, labels: Names, found: Ints, classes: Names, offsets: In
     return score_codes(gold, found, offsets, [*names, *unseen])
 
 
-# --- labels that are known before decoding -----------------------------------------------------------
+# --- labels known before decoding --------------------------------------------------------------------
 
 
 def forbid_others(unary: Floats, given: Sequence[Any], classes: Sequence[Any], offsets: Ints) -> None:

@@ -26,17 +26,17 @@ class FieldLearner(BatchLearner):
     """Rounds of a `BatchChain` for the trainer: the model is the weights of features (`W`) and of the chain."""
 
     def entry(self, state: State) -> dict[str, Any]:
-        """Return an entry of `history_`, with the features' weights that are not zero."""
+        """Return an entry of `history_`, with the number of non-zero weights of features."""
         return {**super().entry(state), "nonzeros": int(np.count_nonzero(self.solver.W))}
 
     def model(self, state: State) -> Arrays:
-        """Return the weights now."""
+        """Return the current weights."""
         W, chain = self.solver.weights()
         return {"W": W, "chain": chain}
 
 
 def check_options_of_batch(tagger: Any) -> None:
-    """Raise for settings that the batch solver does not take."""
+    """Raise an error for settings that the batch solver does not support."""
     if tagger.loss not in ("auto", "log"):
         raise Unsupported(f"solver='batch' minimises the log loss; loss is {tagger.loss!r}")
     if tagger.update == "select" or tagger.max_weights is not None:
@@ -62,7 +62,7 @@ def batch_solver(tagger: Any, task: Task, start: Any, penalty: Any = None) -> Ba
 
 
 def gap_of(tagger: Any, task: Task, weights: Weights) -> float:
-    """Return the duality gap of a task under the log loss; NaN where none is known.
+    """Return the duality gap of a task under the log loss; NaN if none is known.
 
     With unknown labels the loss is not convex; with many labels some weights are fixed; the chain may have no penalty.
     """
@@ -79,7 +79,7 @@ def gap_of(tagger: Any, task: Task, weights: Weights) -> float:
 
 
 class Certifying:
-    """The gap of each epoch's weights; the run ends where it is at most `tol` times the objective."""
+    """The gap of each epoch's weights; the run ends when it is at most `tol` times the objective."""
 
     def __init__(self, gap: Callable[[Weights], float], tol: float) -> None:
         self.gap, self.tol, self.last = gap, tol, np.nan
@@ -99,8 +99,8 @@ class Certifying:
 class TaggerPath:
     """A path, strongest penalty first: entry i of each array is for `strengths[i]`.
 
-    `weights[i]` is the weights of features (sparse, one row per feature) and of the chain; `kept[i]` the templates that
-    are on; `screened[i]` how many weights are zero for sure.
+    `weights[i]` is the weights of features (sparse, one row per feature) and of the chain; `kept[i]` the templates with
+    non-zero weights; `screened[i]` the number of weights known to be zero.
     """
 
     strengths: Floats
@@ -113,7 +113,7 @@ class TaggerPath:
 
 
 def solve_path(tagger: Any, task: Task, strengths: Any, count: int, ratio: float) -> TaggerPath:
-    """Solve the problem for each strength, from the solution of the one before."""
+    """Solve the problem for each strength, with a warm start from the previous solution."""
     if "strength" not in tagger.penalty_.get_params(deep=False):
         raise Unsupported(f"{tagger.penalty_!r} has no strength to make a path of")
     grid = strengths_of(batch_solver(tagger, task, None), count, ratio) if strengths is None else check_grid(strengths)
@@ -137,7 +137,7 @@ def solve_path(tagger: Any, task: Task, strengths: Any, count: int, ratio: float
 
 
 def strengths_of(solver: BatchChain, count: int, ratio: float) -> Floats:
-    """`count` strengths from the least that gives zero weights, falling to `ratio` of it."""
+    """Return `count` strengths, falling from the smallest that gives zero weights to `ratio` of it."""
     if count < 1 or not 0.0 < ratio <= 1.0:
         raise ValueError(f"a path needs n_strengths >= 1 and ratio in (0, 1]; they are {count!r} and {ratio!r}")
     parts = solver.parts_at_zero()

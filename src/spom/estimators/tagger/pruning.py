@@ -1,20 +1,20 @@
 """`prune=`: choose the templates of a tagger, and report what was dropped and why.
 
-`"auto"` drops templates and weights only where held-out sentences show that they are not needed:
+`"auto"` drops templates and weights only if held-out sentences show that they are not needed:
 
 1. A tenth of the sentences ranks templates. The others are divided into three runs, and taggers with all templates
-   learn from two of them, for each run in turn (not for all where there are many sentences).
-2. On the tenth, each template m gets a factor beta_m >= 0 for what it adds to the scores of labels, under an l1 penalty
+   learn from two of them, for each run in turn (not for all runs if there are many sentences).
+2. On the tenth, each template m gets a factor beta_m >= 0 for its part of the scores of labels, under an l1 penalty
    that falls step by step (the non-negative garrote, by the likelihood of each label given its neighbours). All factors
-   are found together, so that one of two templates with the same information is enough, whatever their order. The
+   are found together, so one of two templates with the same information is enough, whatever their order. The
    evidence for a template is the largest penalty at which its factor is not zero, over the largest of all.
-3. Smaller taggers learn from the same runs: with the templates of most evidence that hold half of the weights, and of
-   these the largest two thirds of the weights alone; then with the largest half, two thirds and four fifths of the
-   weights of all templates; and without learning again, where two thirds, four fifths or nine tenths of all weights
-   stay that matter most, by size times the root of how often their feature is seen. From the smallest on, the first
-   that is good enough (`estimators.pruning`) is taken; otherwise everything stays.
+3. Smaller taggers learn from the same runs. First: the templates of most evidence that hold half of the weights, and
+   only the largest two thirds of their weights. Then: the largest half, two thirds and four fifths of the weights of
+   all templates. Without learning again: two thirds, four fifths or nine tenths of all weights, those that matter
+   most, by size times the root of how often their feature is seen. From the smallest on, the first that is good
+   enough (`estimators.pruning`) is taken; otherwise everything is kept.
 
-Under a penalty of templates single weights are not chosen: the templates of most evidence are compared with all.
+Under a penalty of templates, single weights are not chosen: the templates of most evidence are compared with all.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from spom.solvers.structured.chains.select import Selection, select
 
 @dataclass
 class Pruning(Dropping):
-    """Which templates went, why, and what it cost.
+    """The dropped templates, the evidence, and the cost of the selection.
 
-    A template is kept where its evidence is above one: the norm of its mean gradient over the threshold, strength times
-    its weight (see `solvers.structured.chains.select`); where a number of templates was asked for, those with the most.
+    A template is kept if its evidence is above one: the norm of its mean gradient over the threshold, strength times
+    its weight (see `solvers.structured.chains.select`). A given number of templates are those with most evidence.
     """
 
     selection: Selection
@@ -66,13 +66,13 @@ class Pruning(Dropping):
         )
 
     def _templates(self, heading: str, rows: list[str]) -> list[str]:
-        """Lines with the templates, their features and `rows`, most evidence first."""
+        """Return lines with the templates, their features and `rows`, most evidence first."""
         sized = [f"  {size:>9}{row}" for size, row in zip(self.sizes.tolist(), rows, strict=True)]
         return self._table(("template", f"  {'features':>9}{heading}"), sized)
 
 
 def check_prune(how: Any) -> None:
-    """Raise where `prune` is not one of its choices."""
+    """Raise an error if `prune` is not one of its choices."""
     if isinstance(how, dict):
         asked_rate(how)
         return
@@ -81,11 +81,11 @@ def check_prune(how: Any) -> None:
         raise ValueError(f"prune must be 'auto', a number of templates, a strength (a float) or None, not {how!r}")
 
 
-# --- what `prune=` asks for -----------------------------------------------------------------------------------
+# --- the choices of `prune=` ----------------------------------------------------------------------------------
 
 
 def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
-    """Which templates of a tagger's task to keep; None without `prune`."""
+    """Choose the templates of a tagger's task to keep; return None without `prune`."""
     how, blocks = tagger.prune, task.blocks
     if how is None:
         return None
@@ -112,7 +112,7 @@ def chosen_pruning(tagger: Any, task: Task) -> Pruning | None:
 
 
 def _discovery(tagger: Any, task: Task) -> Pruning:
-    """The templates that stand out against their knockoffs."""
+    """Select the templates that stand out against their knockoffs."""
     options: dict[str, Any] = {"transitions": tagger.transitions, "random_state": tagger._seed()}
     forbidden = tagger._learning_forbidden()
     found = discover(task.tokens, task.y, task.blocks, forbidden, asked_rate(tagger.prune), **options)
@@ -121,7 +121,7 @@ def _discovery(tagger: Any, task: Task) -> Pruning:
 
 
 def trial_of(tagger: Any, task: Task) -> Trial:
-    """What a comparison on held-out sentences needs."""
+    """Return the data and functions for a comparison on held-out sentences."""
 
     def learn(tokens: Tokens, y: Ints, support: Singles | None) -> Weights:
         part = replace(task, tokens=tokens, y=y)
@@ -150,17 +150,17 @@ def trial_of(tagger: Any, task: Task) -> Trial:
 
 # --- prune="auto" ---------------------------------------------------------------------------------------------
 
-# The share of sentences that ranks, and how many at most.
+# The share of sentences that ranks, and their maximum number.
 RANK, RANKED = 0.1, 1000
-# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all, where True
-# is learning again.
+# The share of the weights whose templates are tried, and the shares of single weights: of those, and of all, where
+# True means learning again.
 TEMPLATES, OF_SOME = 0.5, 0.67
 OF_ALL = ((0.5, True), (0.67, False), (0.67, True), (0.8, False), (0.8, True), (0.9, False))
-# How much smaller a model must be to be worth it.
+# The largest share of the weights that a smaller model may have.
 SMALLER = 0.92
-# Steps of the penalty, from the one that switches all templates off, each half of the one before.
+# Steps of the penalty, starting at the one that sets all templates to zero; each is half of the one before.
 STEPS = 8
-# Tokens with a gold label more certain than this say nothing about templates.
+# Tokens with a gold label more certain than this carry no information about templates.
 CERTAIN = 0.99
 
 
@@ -178,11 +178,11 @@ class Smaller(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """What the comparison needs: sentences under all features, and how to learn and to score with some of them.
+    """Data and functions for a comparison: sentences with all features, and how to learn and score with some of them.
 
-    `learn(sentences, labels, support)` gives weights, those alone for which `support` is not zero (None: all), and
-    `counts(tokens, y, weights)` a row for each sentence: phrases or tokens that are wanted, found and right. `single`
-    says whether single weights may be chosen.
+    `learn(sentences, labels, support)` returns weights, only those for which `support` is not zero (None: all), and
+    `counts(tokens, y, weights)` a row per sentence: phrases or tokens that are wanted, found and right. `single`
+    tells whether single weights may be chosen.
     """
 
     tokens: Tokens
@@ -194,13 +194,13 @@ class Trial:
     single: bool = True
 
     def part(self, sentences: Ints) -> tuple[Tokens, Ints]:
-        """Some sentences and their labels."""
+        """Return some sentences and their labels."""
         offsets = self.tokens.offsets
         y = [self.y[offsets[i] : offsets[i + 1]] for i in sentences.tolist()]
         return self.tokens.part(sentences), np.concatenate(y) if y else self.y[:0]
 
     def smaller(self, learnt: tuple[Tokens, Ints], full: Weights, wanted: Smaller) -> Weights:
-        """The weights of a smaller tagger, from those of the whole one."""
+        """Return the weights of a smaller tagger, from those of the full one."""
         if wanted.templates.size < len(self.blocks):
             support = np.zeros_like(full[0])
             support[self.blocks.ids(wanted.templates)] = 1.0
@@ -213,19 +213,19 @@ class Trial:
 
 
 def share_of(W: Singles, share: float) -> int:
-    """So many of the weights that are not zero; at least one."""
+    """Return this share of the number of non-zero weights, at least one."""
     return max(1, int(share * np.count_nonzero(W)))
 
 
 def without_small(W: Singles, tokens: Tokens, share: float) -> Singles:
-    """The share of the weights that matters most: size times the root of how often the feature is seen."""
+    """Keep the share of the weights that matters most: by size times the root of the feature's frequency."""
     often = np.sqrt(np.bincount(tokens.indices, minlength=W.shape[0])[: W.shape[0]]).astype(np.float32)
     return np.where(largest(W * often[:, None], share_of(W, share)) > 0.0, W, np.float32(0.0))
 
 
 @dataclass
 class HeldOutPruning(Pruning):
-    """What was compared with what: a line for each comparison, and what was chosen."""
+    """The result of the comparisons: a line for each of them, and the choice."""
 
     verdicts: tuple[str, ...] = ()
     chosen: Smaller | None = None
@@ -241,7 +241,7 @@ class HeldOutPruning(Pruning):
 
 
 def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
-    """The templates and the share of weights to keep, with the evidence."""
+    """Return the templates and the share of weights to keep, with the evidence."""
     begin, blocks, n = time.perf_counter(), trial.blocks, len(trial.tokens)
     chosen, evidence = Smaller(np.arange(len(blocks))), np.zeros(len(blocks))
     verdicts: list[str] = []
@@ -267,7 +267,7 @@ def pruned_on_held_out(trial: Trial, seed: int) -> HeldOutPruning:
 
 @dataclass(frozen=True)
 class _Part:
-    """Sentences that are learnt from, others that judge, the weights of all templates, and their counts."""
+    """Sentences to learn from, others that judge, the weights of all templates, and their counts."""
 
     learnt: tuple[Tokens, Ints]
     held: tuple[Tokens, Ints]
@@ -282,25 +282,25 @@ class _Part:
 
 
 def _candidates(trial: Trial, some: Ints) -> list[Smaller]:
-    """Smaller taggers in the order in which they are tried."""
+    """Return smaller taggers in the order of trial."""
     every = np.arange(len(trial.blocks))
     first = [Smaller(some, OF_SOME if trial.single else 1.0)] if some.size < every.size else []
     return [*first, *(Smaller(every, *how) for how in OF_ALL if trial.single)]
 
 
 def _split(n: int, seed: int) -> tuple[Ints, list[tuple[Ints, Ints]]]:
-    """Sentences to rank by, and for each part those to learn from and those to judge by."""
+    """Return sentences to rank by, and for each part those to learn from and those to judge by."""
     order = np.random.default_rng(seed).permutation(n)
     few = min(RANKED, int(RANK * n))
     return np.sort(order[:few]), runs(np.sort(order[few:]))
 
 
 def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
-    """The blocks with most evidence that together hold at most this share of the weights; at least one."""
+    """Return the blocks with most evidence that together hold at most this share of the weights; at least one."""
     sizes = np.array([np.count_nonzero(W[a:b]) for a, b in pairwise(blocks.starts.tolist())])
     kept: list[int] = []
     held = 0
-    # Ties go by name, so that the order in which templates are given does not matter.
+    # Ties go by name, so the order of the given templates does not matter.
     for m in np.lexsort((np.array(blocks.names), -np.round(evidence, 3))).tolist():
         if not kept or (evidence[m] > 0.0 and held + sizes[m] <= share * sizes.sum()):
             kept.append(m)
@@ -309,7 +309,7 @@ def _strongest(evidence: Floats, W: Any, blocks: Blocks, share: float) -> Ints:
 
 
 def _compared(trial: Trial, parts: list[_Part], wanted: Smaller) -> tuple[bool, str]:
-    """Whether the smaller model is good enough, and the figures; parts after a clearly worse one are skipped."""
+    """Return whether the smaller model is good enough, and the figures; skip the parts after a clearly worse one."""
     full, smaller, weights = [], [], np.zeros(2, dtype=np.int64)
     for part in parts:
         found = trial.smaller(part.learnt, part.full, wanted)
@@ -330,7 +330,7 @@ def _compared(trial: Trial, parts: list[_Part], wanted: Smaller) -> tuple[bool, 
 
 
 def template_evidence(tokens: Tokens, y: Ints, full: Weights, blocks: Blocks, forbidden: Floats) -> Floats:
-    """The largest penalty, over the largest of all, at which each template's factor is not zero."""
+    """Return the largest penalty, over the largest of all, at which each template's factor is not zero."""
     W, chain = full
     k = chain.shape[1]
     certain = marginals(tokens, W, np.asarray(chain + forbidden))[np.arange(y.size), y]
@@ -359,12 +359,12 @@ def template_evidence(tokens: Tokens, y: Ints, full: Weights, blocks: Blocks, fo
         found = optimize.minimize(loss, beta, (penalty,), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 60})
         beta = np.asarray(found.x)
         evidence = np.where((evidence == 0.0) & (beta > 1e-3), 0.5**step, evidence)
-    # Within a step, those with the larger factor come first; factors are below two times the largest.
+    # Within a step, larger factors come first; the multiplier stays below two, the ratio of successive steps.
     return np.asarray(evidence * (1.0 + 0.4 * beta / max(float(beta.max()), 1e-12)))
 
 
 def _added(tokens: Tokens, chosen: Ints, W: Any, blocks: Blocks) -> Floats:
-    """(templates, tokens, labels): what each template adds to the scores of the labels of some tokens."""
+    """Return (templates, tokens, labels): each template's part of the scores of the labels of some tokens."""
     values = tokens.values if tokens.values.size else np.ones(tokens.indices.size)
     rows = sparse.csr_matrix((values, tokens.indices, tokens.indptr), shape=(tokens.indptr.size - 1, W.shape[0]))
     columns = rows[chosen].tocsc()
@@ -373,7 +373,7 @@ def _added(tokens: Tokens, chosen: Ints, W: Any, blocks: Blocks) -> Floats:
 
 
 def _context(tokens: Tokens, y: Ints, chain: Floats) -> Floats:
-    """The scores of each token's labels from the gold labels beside it."""
+    """Return the scores of each token's labels from the gold labels of its neighbours."""
     k, offsets = chain.shape[1], tokens.offsets
     some = np.flatnonzero(np.diff(offsets) > 0)
     before, after = np.append(k, y[:-1]), np.append(y[1:], 0)

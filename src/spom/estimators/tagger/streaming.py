@@ -18,12 +18,12 @@ from spom.estimators.training.streams import Stream, windows_of
 from spom.features.templates import Templates
 from spom.solvers.structured.chains.solver import OnlineChain
 
-# Slots for the features of all templates, where templates do not say how many.
+# The number of slots for the features of all templates, unless the templates set it.
 TABLE = 1 << 20
 
 
 class StreamChain(ChainLearner):
-    """Windows of a stream for the trainer: each is a state."""
+    """Windows of a stream for the trainer; each is a state."""
 
     def __init__(self, make: Callable[[State | None], OnlineChain], windows: Iterator[Any], encode: Any) -> None:
         super().__init__(make, 0)
@@ -32,14 +32,14 @@ class StreamChain(ChainLearner):
         self.windows, self.encode, self.seen = windows, encode, 0
 
     def _losses(self, done: int) -> Iterator[float]:
-        """Make a pass over each window; those before a resume are read again and dropped."""
+        """Run a pass over each window; those before a resume are read again and dropped."""
         for window in islice(self.windows, done, None):
             self.solver.feed(*self.encode(window))
             self.seen += self.solver.tokens.total
             yield self.solver.one_pass().loss
 
     def entry(self, state: State) -> dict[str, Any]:
-        """Return the entry of a window; the speed counts the tokens that were read."""
+        """Return the entry of a window; the speed counts the tokens read so far."""
         return {**super().entry(state), "per_second": self.seen / max(self.solver.seconds, 1e-9)}
 
 
@@ -65,7 +65,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[
         tagger.loss_ = defaults.chosen_loss(tagger.loss, tagger.penalty_)
     tagger.epochs_, tagger.pruning_ = passes, None
     if tagger._allowed.constraints is not None:
-        # Sentences to come may break the scheme: learning does without it, tagging keeps it.
+        # Later sentences may break the scheme: training ignores it, tagging applies it.
         tagger._allowed = tagger._allowed._replace(broken=np.zeros(1, dtype=np.int64))
     trainer = Trainer(tagger, lambda: {"data": "stream", "labels": described(tagger.classes_.tolist())}, **watch)
     seed = trainer.seed(tagger._seed)
@@ -93,7 +93,7 @@ def labelled(window: Any) -> tuple[Any, Any]:
 
 
 def hashed(given: Any, X: Any, y: Any) -> Templates:
-    """Return the templates that were given or chosen, with a slot for every feature that may come."""
+    """Return the given or chosen templates, with a slot for every feature that may come."""
     X = as_columns(given, X)
     features = make_features(defaults.chosen_templates(given, X, label_names(y))[0], X)
     if not isinstance(features, Templates):

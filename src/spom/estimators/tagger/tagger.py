@@ -1,4 +1,4 @@
-"""SequenceTagger: label sequences learnt online, with the templates that they need."""
+"""SequenceTagger: label sequences learnt online, with a selection of templates."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ from spom.solvers.structured.chains.solver import OnlineChain, forbidden_scores,
 from spom.solvers.structured.chains.sparse.engine import Candidates, PairEngine
 from spom.solvers.structured.structures import block_norms
 
-# What `fit` leaves behind besides arrays.
+# The attributes that `fit` sets besides arrays.
 _FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
-# The same, since settings can be chosen by the data; older files have none of them.
+# The attributes for settings that may be chosen by the data, and their values in older files.
 _CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_": None}
 
 
@@ -87,58 +87,59 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 
     The weights minimise Omega(w) + (1/N) sum_i L(w; x_i, y_i), sentence by sentence. With the defaults that is a
     conditional random field with a margin under an l1 penalty, by dual averaging with AdaGrad's rates: most weights are
-    exactly zero, and features without a weight are left out of the model. What is `"auto"` follows from the data by
-    rules (`spom.estimators.tagger.defaults`), is stored with a trailing underscore, and is summarised by `settings_`;
-    the guide's page on tagging says how each rule was chosen.
+    exactly zero, and features without a weight are dropped from the model. Settings of `"auto"` follow from the data by
+    rules (`spom.estimators.tagger.defaults`), are stored with a trailing underscore, and are summarised by `settings_`;
+    the guide's page on tagging describes how each rule was chosen.
 
     Parameters
     ----------
     templates : the name of a ready set (`"chunking"`, `"pos"`, `"entities"`, `"tags"`), a `Templates`, a list of
         templates, the path of a file (CRF++'s format too), or `"auto"`: by the labels (phrases or not), the columns
-        and whether words have capital letters. For vectors, a `Blocks` that says which columns belong together.
-    kernels : a list of kernels on the vectors of tokens (`spom.kernels`); X then has a matrix for each sentence, or,
-        with templates beside them, X is a pair (sentences, matrices). Blocks are the kernels, then the templates; the
+        and whether words have capital letters. For vectors, a `Blocks` that tells which columns belong together.
+    kernels : a list of kernels on the vectors of tokens (`spom.kernels`). X is then one matrix per sentence or, with
+        templates too, a pair (sentences, matrices). Blocks are the kernels, then the templates; the
         penalty must be one of blocks.
-    transitions : the block of label pairs, first and last labels is `"fixed"` (always on), `"learnt"` (penalised as the
-        other blocks are), or None: labels do not depend on each other.
-    loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`; `"auto"` is softmax-margin, or the log loss where the
-        penalty is one of templates, or the hinge with kernels.
+    transitions : the block of label pairs, first and last labels is `"fixed"` (always on), `"learnt"` (penalised like
+        the other blocks), or None: labels do not depend on each other.
+    loss : `"log"`, `"hinge"`, `"perceptron"`, `"softmax-margin"`; `"auto"` is softmax-margin, or the log loss if the
+        penalty is one of templates, or the hinge loss with kernels.
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
         `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is
         `L1(.4 / N)` for phrases, `L1(.4 / (N + 1000))` for other labels; None is no penalty. Losses are means over the
         N sentences.
-    solver : `"online"`; `"batch"` continues from there to the optimum of the log loss; with kernels `"frank-wolfe"`
-        does. `"auto"` is online.
-    tol : `"batch"` stops where the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
-        loss, None is no certificate while learning; with a number `history_` has the gap of each epoch, at the cost of
-        one more pass, and learning stops in the same way.
-    epochs : passes over the sentences; `"auto"` is 6, and up to 20 where there are fewer than 833 sentences.
+    solver : `"online"`; `"batch"` continues from its result to the optimum of the log loss; with kernels
+        `"frank-wolfe"` does. `"auto"` is online.
+    tol : `"batch"` stops when the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
+        loss, None means no certificate during training. With a number, `history_` has the gap of each epoch, at the
+        cost of one more pass, and training stops in the same way.
+    epochs : passes over the sentences; `"auto"` is 12 for phrases and 6 for other labels, and up to 20 for few
+        sentences (see `spom.estimators.tagger.defaults`).
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
-    prune : choose templates first and learn with what was kept: `"auto"` (templates and small weights go where held-out
-        sentences say that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
-        number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
-        knockoffs, so that at most that share of them is expected to be noise (`solvers.structured.chains.knockoffs`).
-        `pruning_` says which were dropped, and why.
-    max_weights : the largest number of feature weights: the largest are kept and learnt again, under a penalty of
-        single weights by dual averaging. None: as many as the penalty leaves.
-    constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
-        `"auto"`: the scheme that the labels are of, if any. Gold labels that break it are reported and left alone.
-    patience : with `dev=` in `fit`, stop after that many epochs without a better score there; None makes all epochs.
-    scoring : what `score` and `dev` measure: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 where labels
-        are those of a scheme such as BIO.
-    random_state, verbose, callbacks : as in other estimators; see `spom.core.callbacks`.
-    memory : what Gram matrices of kernels may take; see `MKLClassifier`.
+    prune : choose templates first and learn with those: `"auto"` (templates and small weights are dropped if held-out
+            sentences show that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
+            number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
+            knockoffs, with at most that share expected to be noise (`solvers.structured.chains.knockoffs`).
+            `pruning_` tells which templates were dropped, and why.
+        max_weights : the maximum number of feature weights: the largest are kept and learnt again, under a penalty of
+            single weights by dual averaging. None: as many as the penalty gives.
+        constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
+            `"auto"`: the scheme of the labels, if any. Gold labels that break it are reported and not changed.
+        patience : with `dev=` in `fit`, stop after that many epochs without a better score on it; None runs all epochs.
+        scoring : the measure of `score` and `dev`: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 for
+            labels of a scheme such as BIO.
+        random_state, verbose, callbacks : as in other estimators; see `spom.core.callbacks`.
+        memory : the limit for Gram matrices of kernels; see `MKLClassifier`.
 
     Attributes
     ----------
-    classes_ : the labels. weights_, chain_ : the weights of the features that are left, padded; those of the chain.
+    classes_ : the labels. weights_, chain_ : the weights of the remaining features, padded; those of the chain.
         With more than 100 labels `weights_` is a CSR matrix: there are weights only for features and labels that were
         seen together, or that a first pass confuses (`spom.estimators.tagger.defaults`).
-    settings_ : what was chosen, in one line. templates_, loss_, penalty_, epochs_, constraints_ : the parts of it.
-    blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : those that are not off.
-    pruning_ : what `prune` did, a table when printed; None without it.
-    gap_ : how far the objective is from the optimum at most, under the log loss; NaN where the chain has no penalty
-        (`transitions="fixed"` and a penalty without a squared part) or a part of the penalty has no known dual.
+    settings_ : the chosen settings, in one line. templates_, loss_, penalty_, epochs_, constraints_ : its parts.
+    blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : the non-zero ones.
+    pruning_ : the result of `prune`, which prints as a table; None without it.
+    gap_ : an upper bound of the distance of the objective to the optimum, under the log loss; NaN if the chain has no
+        penalty (`transitions="fixed"` and a penalty without a squared part) or a part of the penalty has no known dual.
     history_ : one dict per epoch. converged_ : whether early stopping ended the run.
 
     Examples
@@ -197,16 +198,16 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     ) -> Self:
         """Learn from sentences.
 
-        X is `Columns` (y may be left out: the last column; or name a column), or a list of sentences, whose tokens are
+        X is `Columns` (y may be omitted: the last column; or name a column), or a list of sentences, whose tokens are
         words, tuples of fields, feature dicts, lists of feature strings, or rows of a matrix (dense or CSR); or `Rows`.
-        y has a list of labels for each sentence; None is a label that is not known, and the sentence is learnt by all
-        sequences that agree with the others. `sample_weight` has a number for each sentence, or a list of numbers for
-        its tokens (`spom.estimators.tagger.weights` says what these mean). `dev` is (X, y),
-        or `Columns`: the epoch with the best score there is kept. With y left out, X may also be a stream: an iterator
+        y has a list of labels for each sentence. None is an unknown label: the sentence is then learnt from all
+        sequences that agree with the known labels. `sample_weight` has a number for each sentence, or a list of numbers
+        for its tokens (`spom.estimators.tagger.weights` defines their meaning). `dev` is (X, y),
+        or `Columns`: the epoch with the best score on it is kept. Without y, X may also be a stream: an iterator
         of (sentence, labels), of blocks of them or of `Columns`, or a `spom.scale.Stream`; features are then hashed
-        (into 2**20 slots, unless templates say otherwise), and `penalty="auto"` is no penalty.
-        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only where
-        the run was stopped ("stop"); with `resume` the run continues from there, to the same bits.
+        (into 2**20 slots, unless the templates set another number), and `penalty="auto"` is no penalty.
+        `checkpoint` is a file for the state of the run, written every N epochs, every N seconds ("60s"), or only when
+        the run is stopped ("stop"); with `resume` the run continues from there, to the same bits.
         """
         self._check()
         watch: dict[str, Any] = {"checkpoint": checkpoint, "every": checkpoint_every, "resume": resume}
@@ -233,10 +234,10 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: ArrayLike | None = None
     ) -> Self:
-        """Make one more pass, over these sentences; `classes` announces labels, at the first call or at a later one.
+        """Run one more pass, over these sentences; `classes` announces labels, in the first call or in a later one.
 
-        The features are those of the first call (of `fit`, those that have a weight): with templates that hash,
-        `Templates(..., table=2**20)`, every feature has a place from the beginning.
+        The features are those of the first call (after `fit`, those with a weight). With templates that hash,
+        `Templates(..., table=2**20)`, every feature has a slot from the start.
         """
         self._check()
         if self.kernels is not None:
@@ -331,7 +332,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 
     @property
     def settings_(self) -> str:
-        """What was learnt with, in one line."""
+        """The settings used for training, in one line."""
         penalty = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(self.penalty_))
         parts = [f"templates {self.templates_}", f"loss {self.loss_}", f"penalty {penalty}", f"{self.epochs_} epochs"]
         parts.append(f"constraints {self.constraints_}" if self.constraints_ else "no constraints")
@@ -341,17 +342,17 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
 
     @property
     def block_weights_(self) -> Floats:
-        """beta of each block, summing to one (zero where all are off); shares of the norms for penalties of weights."""
+        """beta of each block, summing to one (zero if all are zero); shares of the norms for penalties of weights."""
         return block_weights(self.block_norms_, getattr(self, "penalty_", None))
 
     @property
     def selected_(self) -> Ints:
-        """The templates that are not switched off, as indices into `blocks_`."""
+        """The templates with non-zero weights, as indices into `blocks_`."""
         return np.flatnonzero(self.block_norms_)
 
     @property
     def nonzeros_(self) -> int:
-        """The number of weights of features that are not zero."""
+        """The number of non-zero weights of features."""
         return int(np.count_nonzero(entries(self.weights_, 0, self.weights_.shape[0])))
 
     def _solver(
@@ -362,7 +363,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         start: State | None = None,
         candidates: Candidates | None = None,
     ) -> OnlineChain:
-        """Return the solver for a task; `epochs` is None where no pass is known to be the last."""
+        """Return the solver for a task; `epochs` is None if it is unknown which pass is the last."""
         if candidates is None:
             check_labels_fit(self.classes_.size, task.blocks.total)
         solver = OnlineChain(
@@ -386,12 +387,12 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             weight=task.weight,
         )
         if epochs is None and isinstance(solver.step, LinearDecay):
-            # A step cannot fall to zero at an end that is unknown.
+            # A step cannot fall to zero at an unknown end.
             solver.step = InverseSqrtEpoch(solver.step.eta0)
         return solver
 
     def _seed(self) -> int:
-        """Return the seed of a run: `random_state` itself where it is a number."""
+        """Return the seed of a run: `random_state` itself if it is a number."""
         given = self.random_state
         if isinstance(given, (int, np.integer)):
             return int(given)
@@ -448,10 +449,10 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def path(
         self, X: Any, y: Any = None, *, strengths: ArrayLike | None = None, n_strengths: int = 10, ratio: float = 0.01
     ) -> TaggerPath:
-        """Solve the random field for each strength of the penalty, strongest first, each from the one before.
+        """Solve the random field for each strength of the penalty, strongest first, each with a warm start.
 
-        By default there are `n_strengths`, from the least that gives zero weights, falling to `ratio` of it. The tagger
-        is not fitted by this; `tol` says how far each solution goes.
+        By default there are `n_strengths`, falling from the smallest that gives zero weights to `ratio` of it. This
+        does not fit the tagger; `tol` sets the accuracy of each solution.
         """
         self._check()
         tagger = clone(self)
@@ -460,15 +461,15 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     # --- as a model file ---------------------------------------------------------------------------------
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the state and the arrays of a model file: features and weights that are not zero."""
+        """Return the state and the arrays of a model file: features and non-zero weights."""
         check_is_fitted(self)
         features, W = self._features, self.weights_[:, : self.classes_.size]
         if self._going is not None:
-            # After partial_fit every feature is still there: only those with a weight are written.
+            # After partial_fit all features are still there: only those with a weight are written.
             used, W = compacted(W)
             features = features.compact(used)
         about, arrays = TaggerParts(features, W, self.chain_, self._forbidden, self.classes_).packed()
-        # Without its times: the same seed must give the same bytes.
+        # Without its times, because the same seed must give the same bytes.
         pruned = None if self.pruning_ is None else re.sub(r" in [\d.]+ s\b", "", str(self.pruning_))
         state = {name: getattr(self, name) for name in (*_FITTED, *_CHOSEN)}
         state |= {"history": last_entry(self.history_), "pruned": pruned}
@@ -503,7 +504,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return {**kept, **sizes, "blocks_kept": self.selected_.size}
 
     def __getstate__(self) -> dict[str, Any]:
-        # What only the next partial_fit needs is many times the size of the model.
+        # The data for the next partial_fit are many times the size of the model.
         return {name: value for name, value in super().__getstate__().items() if name not in ("_going", "_ready")}
 
     # --- for the trainer ---------------------------------------------------------------------------------
@@ -529,11 +530,11 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return lambda weights: self._measure(tokens, gold, weights)
 
     def _next_pass(self, task: Task, before: Names | None) -> OnlineChain:
-        """Return a solver for one more pass, from where the last call ended."""
+        """Return a solver for one more pass, which continues the last call."""
         going = getattr(self, "_going", None)
         given = self.random_state
         seed = given if isinstance(given, np.random.Generator) else self._seed()
-        # What the first call chose stays: later ones add labels and pairs.
+        # The choice of the first call is kept: later calls add labels and pairs.
         many = Candidates() if before is not None and is_sparse(self.weights_) else None
         if before is None:
             many = candidates_for(self, task.tokens, task.y)
@@ -555,7 +556,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         return solver
 
     def _keep(self, weights: Weights, trainer: Trainer, task: Task, compact: bool) -> None:
-        """Store the model; with `compact` only features that have a weight."""
+        """Store the model; with `compact` only the features with a weight."""
         W, chain = weights
         where = [self.blocks_.index(name) for name in task.blocks.names]
         norms: Floats = np.zeros(len(self.blocks_))
@@ -584,7 +585,7 @@ NONE: Floats = np.zeros(0)
 class ChainLearner(Learner):
     """Passes of an `OnlineChain`: the model is the weights of features (`W`) and of the chain (`chain`).
 
-    `make` gives the solver, from its beginning or from a state; `dev` scores weights.
+    `make` returns the solver, from the start or from a state; `dev` scores weights.
     """
 
     def __init__(
@@ -607,7 +608,7 @@ class ChainLearner(Learner):
         return self._made
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """Yield a state for each pass, without theta, which would be a copy of all weights."""
+        """Yield a state for each pass, without theta, which would copy all weights."""
         if start is not None:
             self._made = self.make(start)
         for loss in self._losses(done):
@@ -615,11 +616,11 @@ class ChainLearner(Learner):
             yield State(k=self.solver.done, theta=NONE, loss=loss)
 
     def _losses(self, done: int) -> Iterator[float]:
-        """Make the passes after the first `done`, and yield the mean loss of each."""
+        """Run the passes after the first `done`, and yield the mean loss of each."""
         return (epoch.loss for epoch in self.solver.passes())
 
     def entry(self, state: State) -> dict[str, Any]:
-        """Return the entry of an epoch; its objective is the mean loss of its rounds plus the penalty at its end."""
+        """Return the entry of an epoch; the objective is the mean loss of its rounds plus the penalty at its end."""
         solver = self.solver
         if self.scores or self.certifying is not None:
             self._weights = solver.weights()
@@ -635,7 +636,7 @@ class ChainLearner(Learner):
         return entry if self.certifying is None else self.certifying.entry(self._weights, entry)
 
     def model(self, state: State) -> Arrays:
-        """Return the weights now."""
+        """Return the current weights."""
         W, chain = self.solver.weights() if self._weights is None else self._weights
         return {"W": W.data if isinstance(self.solver.engine, PairEngine) else W, "chain": chain}
 
@@ -650,7 +651,7 @@ class ChainLearner(Learner):
         return self.dev(self.weights_of(model))
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """Return the tables of the solver, from which the weights follow."""
+        """Return the tables of the solver, which determine the weights."""
         solver = self.solver
         internal: Arrays = {f"engine.{n}": a.copy() if copy else a for n, a in solver.engine.pack().items()}
         return State(

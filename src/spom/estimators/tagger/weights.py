@@ -1,12 +1,12 @@
 r"""Weights of sentences and of tokens.
 
-A sentence of weight w counts w times. Where the tokens of a sentence have weights of their own, its loss is
+A sentence of weight w counts w times. If the tokens of a sentence have their own weights, its loss is
 
     sum over levels v_1 < v_2 < ... of (v_j - v_(j-1)) L(labels of the tokens with a weight of v_j or more),
 
-with v_0 = 0 and all other labels unknown (`spom.solvers.structured.structures`). So a token of weight zero is one whose
-label is unknown, equal weights are a weight of the sentence, and a token of weight 2 among tokens of weight 1 is seen
-once more with its own label alone.
+with v_0 = 0 and all other labels unknown (`spom.solvers.structured.structures`). So a token of weight zero has an
+unknown label, equal weights are a weight of the sentence, and a token of weight 2 among tokens of weight 1 counts
+once more with only its own label known.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def check_sample_weight(sample_weight: Any, offsets: Ints) -> list[Floats]:
 
 
 def is_per_token(weights: list[Floats]) -> bool:
-    """Return whether the tokens of some sentence differ."""
+    """Return whether the weights of the tokens of some sentence differ."""
     return any(w.size > 1 and bool((w != w[0]).any()) for w in weights)
 
 
 def sentence_weights(weights: list[Floats]) -> Floats:
-    """Return one weight per sentence, where its tokens do not differ."""
+    """Return one weight per sentence, if its tokens do not differ."""
     return np.array([w[0] if w.size else 0.0 for w in weights])
 
 
@@ -67,7 +67,7 @@ def levels(weights: Floats, y: Ints) -> list[tuple[Ints, float]]:
 
 
 def weighted(tokens: Tokens, y: Ints, weights: list[Floats]) -> tuple[Tokens, Ints, Floats]:
-    """Return (tokens, labels, weights of sentences): sentences whose tokens differ are there once for each level."""
+    """Return (tokens, labels, weights of sentences): sentences whose tokens differ are repeated for each level."""
     if not is_per_token(weights):
         return tokens, y, sentence_weights(weights)
     which: list[int] = []

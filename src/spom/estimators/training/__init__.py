@@ -1,4 +1,4 @@
-"""One trainer for every estimator that learns in passes."""
+"""The trainer for all estimators that learn in passes."""
 
 from spom.core.arrays import Arrays
 from spom.estimators.training.checkpoint import KIND, Checkpoint

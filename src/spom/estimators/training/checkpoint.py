@@ -1,8 +1,8 @@
-"""Checkpoints: one file format for all learners; the last two files are kept.
+"""Checkpoints: one file format for all learners; the last two checkpoints are kept.
 
-The file is a container as a model file is (see `spom.core.container`). Its header has the fingerprint of the run, the
-seed, the stage that is under way with its state, best score and count of epochs without a better one, and the history;
-its arrays are those of the state (`state.`), of the best epoch (`best.`) and of stages that are over (`done.NAME.`).
+The file is a container, like a model file (see `spom.core.container`). Its header has the fingerprint of the run, the
+seed, the current stage with its state, best score and count of epochs without an improvement, and the history. Its
+arrays are those of the state (`state.`), of the best epoch (`best.`) and of finished stages (`done.NAME.`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KIND = "Checkpoint"
 
 @dataclass
 class Checkpoint:
-    """What is needed to resume a run, to the same bits."""
+    """The data needed to resume a run, to the same bits."""
 
     fingerprint: Fingerprint
     seed: int | None
@@ -40,11 +40,11 @@ class Checkpoint:
     done: dict[str, Arrays] = field(default_factory=dict)
     # Whether patience or a rule has ended a stage.
     converged: bool = False
-    # The number of epochs that each finished stage was to make.
+    # The number of epochs requested for each finished stage.
     asked: dict[str, int | None] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Write the file; the one that was there before is kept as `previous(path)`."""
+        """Write the file; the previous one is kept as `previous(path)`."""
         header: dict[str, Any] = {
             "fingerprint": self.fingerprint,
             "seed": self.seed,
@@ -53,7 +53,7 @@ class Checkpoint:
             "bad": self.bad,
             "epochs": self.epochs,
             "converged": self.converged,
-            # Pairs, because headers are sorted by key, and the last entry goes into the model file in its own order.
+            # Pairs, because headers are sorted by key, and the last entry must keep its order in the model file.
             "history": [
                 [[name, _plain(value, f"history.{i}.{name}")] for name, value in entry.items()]
                 for i, entry in enumerate(self.history)
@@ -78,7 +78,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint:
-        """Read the checkpoint at `path`, or the one before it where that is damaged; raise where there is none."""
+        """Read the checkpoint at `path`, or the previous one if that is damaged; raise an error if there is none."""
         if not path.exists() and not previous(path).exists():
             raise DataError("there is no checkpoint to resume from; start without resume", str(path))
         try:
@@ -120,7 +120,7 @@ class Checkpoint:
 
 
 def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
-    """Return `given`, or raise where its names, shapes or dtypes are not those of `like`, or numbers are not finite.
+    """Return `given`, or raise an error if names, shapes or dtypes differ from `like`, or numbers are not finite.
 
     An array that is empty in `like` may have any length.
     """
@@ -136,7 +136,7 @@ def check_like(given: Arrays, like: Arrays, path: Path) -> Arrays:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Return a value of a history as JSON takes it: an array by its name, a number that is not finite as hex."""
+    """Return a value of a history as JSON: an array by its name, a non-finite number as hex."""
     if isinstance(value, np.ndarray):
         return {"array": name}
     if isinstance(value, np.generic):

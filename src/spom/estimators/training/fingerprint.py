@@ -1,4 +1,4 @@
-"""What a checkpoint belongs to: data, labels, templates, parameters, version, machine; compared field by field."""
+"""The identity of a checkpoint: data, labels, templates, parameters, version, machine; compared field by field."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spom.errors import DataError
 # Nested names of fields, such as `parameters.penalty.strength`, with their values.
 Fingerprint = dict[str, Any]
 
-# Parameters that do not change what is learnt, and the number of passes: a run may be made longer.
+# Parameters that do not change the result, and the number of passes, because a run may be extended.
 NOT_COMPARED = ("verbose", "callbacks", "epochs", "label_epochs", "max_iter", "engine")
-# How many differences an error names.
+# The maximum number of differences that an error names.
 SHOWN = 3
 
 
@@ -78,7 +78,7 @@ def described(value: Any) -> Any:
 
 
 def fingerprint_of(estimator: Any, contents: Callable[[], dict[str, Any]]) -> Fingerprint:
-    """Return all fields for an estimator and the contents that it learns from."""
+    """Return all fields for an estimator and the contents it learns from."""
     from spom import __version__
 
     params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_COMPARED}
@@ -92,7 +92,7 @@ def fingerprint_of(estimator: Any, contents: Callable[[], dict[str, Any]]) -> Fi
 
 
 def target() -> str:
-    """Return the instructions that kernels are compiled for: others may round otherwise."""
+    """Return the instruction set that kernels are compiled for: others may round differently."""
     from spom.core.compiled.key import level
     from spom.core.jit import switched_off
 
@@ -117,7 +117,7 @@ def _short(value: Any) -> str:
 
 
 def check_same_run(path: Any, kept: Fingerprint, now: Fingerprint) -> None:
-    """Raise a `DataError` that names what differs where the checkpoint is of another run."""
+    """Raise a `DataError` that names the differences if the checkpoint is of another run."""
     found = list(differences(kept, now))
     if found:
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

@@ -1,4 +1,4 @@
-"""Runs to the optimum: when one is done, and the rounds of a batch solver as the trainer takes them."""
+"""Runs to the optimum: the stopping rule, and the rounds of a batch solver for the trainer."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from spom.core.state import State
 from spom.estimators.training.trainer import Learner, shares
 
-# Rounds of a batch solver before it gives up.
+# Maximum number of rounds of a batch solver.
 MOST = 50
-# Where there is no certificate, a round that gains less than this part of the tolerance ends the run. Not tuned.
+# Without a certificate, a round that gains less than this share of the tolerance ends the run. Not tuned.
 STALLED = 0.01
-# What `tol=None` is for a batch solver.
+# The meaning of `tol=None` for a batch solver.
 TOLERANCE = 1e-3
 
 
 class Goal:
-    """Stop where the gap is at most `tol` times the objective; without a gap, where a round gains too little."""
+    """Stop if the gap is at most `tol` times the objective; without a gap, if a round gains too little."""
 
     def __init__(self, tol: float | None) -> None:
         self.tol = TOLERANCE if tol is None else float(tol)
@@ -35,14 +35,14 @@ class Goal:
 
 
 class BatchLearner(Learner):
-    """Rounds of a batch solver that `make` builds, from its beginning or from a state."""
+    """Rounds of a batch solver that `make` builds, from the start or from a state."""
 
     def __init__(self, make: Callable[[State | None], Any], goal: Goal) -> None:
         self.make, self.rule, self.epochs = make, goal, None
         self.solver = make(None)
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """Return the solver, from its beginning or from a state."""
+        """Return the solver, from the start or from a state."""
         if start is not None:
             self.solver = self.make(start)
         return self.solver  # type: ignore[no-any-return]  # solvers of chains and of trees are iterables of states

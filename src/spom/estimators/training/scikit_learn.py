@@ -1,4 +1,4 @@
-"""Our callbacks on scikit-learn's estimators (1.9); theirs on ours are in `spom.core.callbacks`."""
+"""Callbacks of spom on scikit-learn's estimators (1.9); for the reverse see `spom.core.callbacks`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from spom.core.callbacks import Callbacks
 
 
 class ForScikitLearn:
-    """A callback of ours for `set_callbacks` of scikit-learn's estimators.
+    """A callback of spom for `set_callbacks` of scikit-learn's estimators.
 
-    `on_epoch` is called at the end of each task that has no tasks below it (an iteration of a solver, a step of a
-    pipeline, a fit of a grid), with `epoch` (its number), `task` (its name) and `seconds`; True ends the loop that it
-    belongs to. `on_end` is called once the outermost fit is over.
+    `on_epoch` is called at the end of each task without subtasks (an iteration of a solver, a step of a
+    pipeline, a fit of a grid), with `epoch` (its number), `task` (its name) and `seconds`; True ends the loop of
+    the task. `on_end` is called once the outermost fit is over.
 
     >>> class Print:
     ...     def on_epoch(self, info):
@@ -29,18 +29,18 @@ class ForScikitLearn:
         self._begin = time.perf_counter()
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Begin."""
+        """Start the clock and the callbacks."""
         self._calls, self._begin = Callbacks(self.callback, log=False), time.perf_counter()
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """The fit is over."""
+        """Call `on_end`: the fit is over."""
         self._calls.end()
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Do nothing: our callbacks are not called at the beginning."""
+        """Do nothing: callbacks of spom are not called at the beginning."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
-        """Tell of the end of a task without tasks below it."""
+        """Report the end of a task without subtasks."""
         if context.max_subtasks != 0 or context.parent is None:
             return False
         seconds = time.perf_counter() - self._begin

@@ -1,4 +1,4 @@
-"""`Stream`: examples or blocks that are read ahead in a thread and shuffled in a window, of any number."""
+"""`Stream`: any number of examples or blocks, read ahead in a thread and shuffled in windows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WINDOW = 4096
 
 
 class Stream:
-    """The examples of an iterable in windows: each window is one block, in a random order of its own.
+    """The examples of an iterable in windows: each window is one block, in its own random order.
 
-    `source` has blocks, or examples one by one: (X, y) or (X, y, sample_weight) of rows; (sentences, labels) as lists;
-    `Columns`; a `Treebank`, as `spom.data.iter_conllu` gives them; `Shards.blocks()`. Items are taken from it in a
-    thread, one window ahead of what is learnt from. At most three windows are in memory, however long the source is.
-    With the same seed, the same examples come in the same order, whatever the blocks of the source are. A source whose
+    `source` yields blocks, or single examples: (X, y) or (X, y, sample_weight) of rows; (sentences, labels) as lists;
+    `Columns`; a `Treebank`, as from `spom.data.iter_conllu`; `Shards.blocks()`. Items are read in a thread, one window
+    ahead of training. At most three windows are in memory, however long the source is.
+    The same seed gives the same examples in the same order, whatever the blocks of the source are. A source whose
     `iter` starts anew can be read again, and is shuffled differently in each pass; an iterator is read once.
 
     >>> windows = Stream(((np.array([float(i)]), i) for i in range(5)), window=3)
@@ -47,7 +47,7 @@ class Stream:
         return self.windows(0)
 
     def windows(self, number: int) -> Iterator[Any]:
-        """Return the windows of a pass, by its number."""
+        """Return the windows of the pass with this number."""
         return ahead(self._windows(np.random.default_rng([self.seed, number])))
 
     def _windows(self, random: np.random.Generator) -> Iterator[Any]:
@@ -71,7 +71,7 @@ class Stream:
 
 
 def windows_of(stream: Stream, passes: int) -> Iterator[Any]:
-    """Yield the windows of all passes; of one pass where the stream can be read only once."""
+    """Yield the windows of all passes, or of one pass if the stream can be read only once."""
     count = 0
     for number in range(1 if stream.once else passes):
         for block in stream.windows(number):
@@ -82,12 +82,12 @@ def windows_of(stream: Stream, passes: int) -> Iterator[Any]:
 
 
 def is_iterator(X: Any) -> bool:
-    """Return whether sentences or trees come one after another, not as a whole."""
+    """Return whether sentences or trees come one by one, not as a whole."""
     return isinstance(X, Stream) or (hasattr(X, "__next__") and not hasattr(X, "__len__"))
 
 
 def as_stream(X: Any) -> Stream:
-    """Return the stream itself, or one of this iterable."""
+    """Return the stream itself, or a stream of this iterable."""
     return X if isinstance(X, Stream) else Stream(X)
 
 
@@ -105,7 +105,7 @@ def is_example(item: Any) -> bool:
 
 
 def _blocks(source: Iterable[Any], window: int) -> Iterator[Any]:
-    """Yield the blocks of a source; single examples are joined to blocks."""
+    """Yield the blocks of a source; single examples are joined into blocks."""
     held: list[Any] = []
     for item in source:
         if not is_example(item):
@@ -131,7 +131,7 @@ def _block(examples: list[Any]) -> Any:
 
 
 def size_of(block: Any) -> int:
-    """Return how many examples a block has."""
+    """Return the number of examples in a block."""
     X = block[0] if isinstance(block, tuple) else block
     if isinstance(block, tuple) and len(block) not in (2, 3):
         raise DataError(f"expected (X, y) or (X, y, sample_weight) in a stream, found a tuple of {len(block)}")
@@ -153,7 +153,7 @@ def taken(block: Any, index: Any) -> Any:
 
 
 def some(part: Any, index: Any) -> Any:
-    """Return the rows, sentences or labels with these indices; what is not of that kind is returned as it is."""
+    """Return the rows, sentences or labels with these indices; return values of other kinds unchanged."""
     if part is None or isinstance(part, (str, int)):
         return part
     if isinstance(part, (list, tuple)):
@@ -193,7 +193,7 @@ def joined_parts(parts: list[Any]) -> Any:
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield the same items, made one ahead in a thread."""
+    """Yield the same items, each read one ahead in a thread."""
     box: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     stop = threading.Event()
 

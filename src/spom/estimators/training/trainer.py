@@ -1,4 +1,4 @@
-"""One trainer: development data, patience, callbacks, progress, checkpoints and resume for every learner in passes."""
+"""One trainer: development data, patience, callbacks, progress, checkpoints and resume for all learners in passes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from spom.estimators.training.checkpoint import Checkpoint, check_like
 from spom.estimators.training.fingerprint import Fingerprint, check_same_run, fingerprint_of
 from spom.solvers.iterate import Rule, period, progress
 
-# Above this many blocks their weights are not kept for every epoch: the history would be larger than the model.
+# With more blocks than this their weights are not kept for every epoch: the history would be larger than the model.
 MANY_BLOCKS = 2000
 # The largest number of entries of a run of unknown length.
 MANY_ENTRIES = 1024
 NONE: np.ndarray[Any, Any] = np.zeros(0)
-# What a learner raises where a checkpoint has finite numbers that make no sense.
+# Errors that a learner may raise for a checkpoint whose finite numbers make no sense.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Learner:
-    """What the trainer runs: a solver, with the entry, the weights and the score of each of its epochs.
+    """The interface between trainer and solver: the solver's epochs, each with its entry, weights and score.
 
-    `epochs` is the number of states, including those before a resume, or None where it is unknown. `rule` stops the run
-    after a state, as those of `spom.solvers.iterate` do; after a resume it is called with the earlier states again,
-    with only `k`, `objective` and, where the entry has one, the gap. `columns` are the names that every entry has.
+    `epochs` is the number of states, including those before a resume, or None if it is unknown. `rule` stops the run
+    after a state, as the rules of `spom.solvers.iterate` do. After a resume it is called with the earlier states again,
+    with only `k`, `objective` and, if the entry has one, the gap. `columns` are the names that every entry has.
     """
 
     epochs: int | None = None
@@ -47,7 +47,7 @@ class Learner:
     columns: tuple[str, ...] = ()
 
     def states(self, start: State | None, done: int) -> Iterable[State]:
-        """The solver, from its beginning or from `start`, where `done` epochs are made: one state for each epoch."""
+        """Return the solver, from the start or from `start`, after `done` epochs: one state per epoch."""
         raise NotImplementedError
 
     def entry(self, state: State) -> dict[str, Any]:
@@ -55,15 +55,15 @@ class Learner:
         raise NotImplementedError
 
     def model(self, state: State) -> Arrays:
-        """Return the weights after this epoch, as arrays that later epochs do not touch."""
+        """Return the weights after this epoch, as arrays that later epochs do not change."""
         raise NotImplementedError
 
     def score(self, model: Arrays) -> float:
-        """Return the score of a model on development data, larger is better; called where `scores` is True."""
+        """Return the score of a model on development data, larger is better; called if `scores` is True."""
         raise NotImplementedError
 
     def snapshot(self, state: State, copy: bool = True) -> State:
-        """Return the state as it is written to a checkpoint; a copy, unless no later epoch will touch its arrays."""
+        """Return the state for a checkpoint; a copy, unless no later epoch will change its arrays."""
         if not copy:
             return state
         internal = {name: a.copy() for name, a in state.internal.items()}
@@ -75,7 +75,7 @@ class Learner:
         return {"dev": score}
 
     def like(self, state: State | None) -> Arrays:
-        """Return arrays of the shapes and dtypes that `model` gives: what a checkpoint holds is compared with them."""
+        """Return arrays with the shapes and dtypes of `model`, to check the contents of a checkpoint."""
         return self.model(State(k=0, theta=NONE) if state is None else state)
 
 
@@ -89,7 +89,7 @@ class Outcome:
 
 @dataclass
 class _Stage:
-    """Where a stage is: the last state, the best model and its score, epochs since then."""
+    """The progress of a stage: the last state, the best model and its score, epochs since then."""
 
     name: str
     state: State | None = None
@@ -97,7 +97,7 @@ class _Stage:
     best_score: float = -math.inf
     bad: int = 0
     epochs: int = 0
-    # Whether the state is in the checkpoint, and whether no pass is under way.
+    # Whether the state is in the checkpoint, and whether no pass is in progress.
     saved: bool = True
     between: bool = True
 
@@ -108,14 +108,14 @@ class Trainer:
     Parameters
     ----------
     estimator : has `callbacks`, `verbose` and the parameters; its name is in the checkpoint.
-    contents : returns the fields of the fingerprint for data, labels and templates; called only where a
+    contents : returns the fields of the fingerprint for data, labels and templates; called only if a
         checkpoint is written or read.
-    patience : stop a stage after this many epochs in a row without a strictly better score (one that is better by more
-        than `tol`); None makes all epochs.
+    patience : stop a stage after this many epochs in a row without an improvement of the score by more
+        than `tol`; None runs all epochs.
     checkpoint, every, resume : a file for the state of the run; how often it is written (epochs, or "60s", and in
-        either case at the end; "stop": only where the run is stopped before its end; "60s or stop": not at the end);
+        either case at the end; "stop": only if the run is stopped before its end; "60s or stop": not at the end);
         whether to resume from it.
-    interrupts : whether Ctrl-C ends the run after the epoch that is under way, with what was learnt; else it is raised.
+    interrupts : whether Ctrl-C ends the run after the current epoch and keeps the result; otherwise it is raised.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Trainer:
         return self._seed
 
     def run(self, learner: Learner, stage: str = "") -> Outcome:
-        """Make the epochs of a stage, or fewer where a rule, patience, a callback or Ctrl-C ends it."""
+        """Run the epochs of a stage, or fewer if a rule, patience, a callback or Ctrl-C ends it."""
         begun = self._begun(learner, stage)
         if isinstance(begun, Outcome):
             return begun
@@ -187,7 +187,7 @@ class Trainer:
             self.stopped = reason
         if self.over and not begun.saved and not self._closed and self._writer is not None:
             self._save()
-        # After a stop the checkpoint stays as it is: later stages only make the model whole.
+        # After a stop the checkpoint is not changed: later stages only complete the model.
         self._closed = self._closed or self.over
         model = learner.model(begun.state) if begun.best is None else begun.best
         self._done[stage], self._asked[stage] = model, learner.epochs
@@ -198,7 +198,7 @@ class Trainer:
 
     @contextmanager
     def running(self) -> Iterator[Trainer]:
-        """Run all stages inside: however the block ends, wait for the checkpoint and call the callbacks."""
+        """Run all stages inside; at any end of the block, wait for the checkpoint and call the callbacks."""
         with self._tasks.running():
             try:
                 yield self
@@ -225,7 +225,7 @@ class Trainer:
     # --- a stage -------------------------------------------------------------------------------------------
 
     def _begun(self, learner: Learner, stage: str) -> _Stage | Outcome:
-        """Return a stage at its beginning or as the checkpoint has it, or its outcome where it is over."""
+        """Return a stage at its start or as in the checkpoint, or its outcome if it is over."""
         kept = self._resumed
         if kept is None:
             return _Stage(stage)
@@ -253,7 +253,7 @@ class Trainer:
         """Return whether patience or a rule had ended the stage when the checkpoint was written."""
         stop = False
         if self._stage.state is not None and learner.rule is not None:
-            # Entries before these are of other stages.
+            # Earlier entries belong to other stages.
             for entry in self.history[max(0, len(self.history) - self._stage.epochs) :]:
                 internal = {"gap": np.array(float(entry["gap"]))} if "gap" in entry else {}
                 objective = float(entry.get("objective", math.nan))
@@ -264,7 +264,7 @@ class Trainer:
         return self.patience is not None and self._stage.best is not None and self._stage.bad >= self.patience
 
     def _passes(self, learner: Learner, states: Iterable[State]) -> str:
-        """Make the epochs, and return why they ended."""
+        """Run the epochs, and return why they ended."""
         stage, reason = self._stage, "end"
         if self.verbose:
             left = None if learner.epochs is None else max(0, learner.epochs - stage.epochs)
@@ -289,7 +289,7 @@ class Trainer:
         return reason
 
     def _verdict(self, learner: Learner, state: State, interrupted: bool) -> str:
-        """Why the stage ends after this epoch; "end" where it does not."""
+        """Return why the stage ends after this epoch; "end" if it does not."""
         converged = learner.rule is not None and learner.rule(state)
         stop = self.callbacks.epoch(self.history[-1])
         self.history[-1] = _short(self.history[-1])
@@ -313,14 +313,14 @@ class Trainer:
                 stage.best, stage.best_score = model, score
         entry["seconds"] = time.perf_counter() - self._begin
         if learner.epochs is None and len(self.history) >= MANY_ENTRIES:
-            # A stream may be endless: drop every other entry, so that memory does not grow.
+            # A stream may be endless: drop every other entry to bound the memory.
             del self.history[::2]
         self.history.append(entry)
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 
     def _tick(self, reason: str) -> None:
-        """Write a checkpoint where one is due."""
+        """Write a checkpoint if one is due."""
         if self._writer is None or self._closed:
             return
         due = self._writer.due()
@@ -329,7 +329,7 @@ class Trainer:
             self._save()
 
     def _save(self, copy: bool = True) -> None:
-        """Write a checkpoint in the background; the copy of the state is made here."""
+        """Write a checkpoint in the background; the state is copied here."""
         stage, begin = self._stage, time.thread_time()
         assert self._writer is not None
         assert self._learner is not None
@@ -349,7 +349,7 @@ class Trainer:
         stage.saved = True
 
     def _tell_of_failure(self, raises: bool) -> None:
-        """Report a checkpoint that was not written; raise only where the run is to be resumed from it."""
+        """Report a checkpoint that was not written; raise the error only if the run is to be resumed from it."""
         assert self._writer is not None
         error, self._writer.failed = self._writer.failed, None
         if error is None:
@@ -362,7 +362,7 @@ class Trainer:
 
 
 def shares(norms: Floats | None) -> dict[str, Any]:
-    """Return what the history says of blocks: how many are on, and their shares of the sum of the norms.
+    """Return the history's entries for blocks: the number of non-zero ones, and their shares of the sum of the norms.
 
     >>> shares(np.array([3.0, 0.0, 1.0]))
     {'blocks_kept': 2, 'block_weights': array([0.75, 0.  , 0.25])}
@@ -372,7 +372,7 @@ def shares(norms: Floats | None) -> dict[str, Any]:
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry as the history keeps it: without the weights of very many blocks."""
+    """Return an entry for the history: without the weights of very many blocks."""
     weights = entry.get("block_weights")
     if weights is None or np.size(weights) <= MANY_BLOCKS:
         return entry
@@ -399,7 +399,7 @@ def last_entry(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """After any error inside, restore the estimator to what it was before."""
+    """Restore the estimator's previous state after any error inside."""
     before = dict(vars(estimator))
     try:
         yield
@@ -410,9 +410,9 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
 
 
 class _Interrupts:
-    """Inside, Ctrl-C is counted and waits for the end of the epoch; the second one is a `KeyboardInterrupt` at once.
+    """Inside, Ctrl-C is counted and waits for the end of the epoch; the second one raises `KeyboardInterrupt` at once.
 
-    Only where Python's own handler is set, and in the main thread, where handlers can be set.
+    This works only if Python's own handler is set, and in the main thread, where handlers can be set.
     """
 
     def __init__(self) -> None:
@@ -437,16 +437,16 @@ class _Interrupts:
 
 # --- when checkpoints are written ------------------------------------------------------------------------------
 
-# The share of a run's time that checkpoints may take, and seconds that are always allowed: with the first checkpoint,
+# The share of a run's time that checkpoints may take, and seconds that are always allowed. With the first checkpoint,
 # whose cost is unknown, a run of a few seconds stays below 3 %. `benchmarks/checkpoints.py` measures it.
 SHARE, ALLOWED = 0.015, 0.05
 
 
 class Writer:
-    """Writes checkpoints in a thread; one that falls due while another is being written waits for the next epoch.
+    """A writer of checkpoints in a thread; one that is due while another is being written waits for the next epoch.
 
-    So does one that would make the run slower by more than `SHARE`: each costs the time in which the state is copied,
-    and the writing thread's share of the machine. A write that fails does not end the run: `failed` keeps the error
+    So does one that would slow the run down by more than `SHARE`: each costs the time of copying the state, and the
+    writing thread's share of the machine. A write that fails does not end the run: `failed` keeps the error
     until the trainer has reported it.
     """
 
@@ -465,7 +465,7 @@ class Writer:
         self._finished = False
 
     def due(self) -> bool:
-        """Return whether a checkpoint falls due at the end of this epoch."""
+        """Return whether a checkpoint is due at the end of this epoch."""
         self._collect()
         self.count += 1
         now = time.perf_counter()
@@ -474,7 +474,7 @@ class Writer:
         return now - self.mark >= self.period if self.by_time else self.count >= self.period
 
     def write(self, make: Callable[[], Checkpoint], copied: float = 0.0) -> None:
-        """Write the checkpoint that `make` returns in the thread; `copied` seconds were spent on its copy."""
+        """Write the checkpoint that `make` returns in the thread; copying it took `copied` seconds."""
         self.join()
         self.mark, self.count = time.perf_counter(), 0
 
@@ -491,7 +491,7 @@ class Writer:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until what is being written is on disk."""
+        """Wait until the current write is on disk."""
         if self._thread is not None:
             self._thread.join()
         self._collect()

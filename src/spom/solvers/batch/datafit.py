@@ -25,7 +25,7 @@ class Smooth(Protocol):
 
     @property
     def penalised(self) -> slice:
-        """The rows of `theta` that a penalty acts on; an intercept, the last row, is not among them."""
+        """The rows of `theta` that a penalty acts on: all but the intercept, which is the last row."""
         ...
 
     def value(self, theta: Floats) -> float:
@@ -33,20 +33,20 @@ class Smooth(Protocol):
         ...
 
     def gradient(self, theta: Floats) -> Floats:
-        """The gradient of f at theta, in theta's shape."""
+        """Return the gradient of f at theta, in theta's shape."""
         ...
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Both, for little more than the price of one."""
+        """Return f(theta) and its gradient, at little more than the cost of one of them."""
         ...
 
     def lipschitz(self, norm: str = "l2") -> float:
-        """L with dual_norm(gradient(x) - gradient(y)) <= L norm(x - y)."""
+        """Return L with dual_norm(gradient(x) - gradient(y)) <= L norm(x - y)."""
         ...
 
 
 class Point(NamedTuple):
-    """What is known at theta: the scores, the mean loss, its derivatives alpha in the scores, and the gradient."""
+    """Theta with its scores, the mean loss, the derivatives alpha in the scores, and the gradient."""
 
     theta: Floats
     scores: Floats
@@ -56,7 +56,7 @@ class Point(NamedTuple):
 
 
 class LinearSmooth:
-    """f(theta) = sum_i s_i phi(y_i, x_i . w + b) / sum_i s_i, with s the sample weights (one if left out).
+    """f(theta) = sum_i s_i phi(y_i, x_i . w + b) / sum_i s_i, with s the sample weights (1 by default).
 
     `X` is dense or CSR/CSC, n x p. `theta` is w, of shape (p,), or (p, K) for a loss of K scores
     (`outputs`) or a `y` of K columns; a row is then one feature's weights. With `fit_intercept` theta has
@@ -111,7 +111,7 @@ class LinearSmooth:
         return slice(0, self.X.shape[1])
 
     def split(self, theta: Floats) -> tuple[Floats, Any]:
-        """theta as (w, b); b is 0 without an intercept."""
+        """Return theta as (w, b); b is 0 without an intercept."""
         p = self.X.shape[1]
         return theta[:p], (theta[p] if self.fit_intercept else 0.0)
 
@@ -128,12 +128,12 @@ class LinearSmooth:
         return scores
 
     def value_at(self, scores: Floats) -> float:
-        """The mean loss of these scores."""
+        """Return the mean loss of these scores."""
         values = np.asarray(self.loss.value(self.y, scores))
         return float(self.weights @ (values if values.ndim == 1 else values.sum(axis=1)))
 
     def dual_at(self, scores: Floats) -> Floats:
-        """alpha, the derivatives of the mean loss in each score; the gradient is X^T alpha."""
+        """Return alpha, the derivatives of the mean loss in each score; the gradient is X^T alpha."""
         d: Floats = np.asarray(self.loss.derivative(self.y, scores), dtype=np.float64)
         return d * (self.weights if d.ndim == 1 else self.weights[:, None])
 
@@ -147,7 +147,7 @@ class LinearSmooth:
         return out
 
     def gradient_at(self, scores: Floats) -> Floats:
-        """The gradient of f where these are the scores."""
+        """Return the gradient of f, given the scores."""
         g = np.ascontiguousarray(self.adjoint(self.dual_at(scores)))
         return check_finite(g, "the gradient of the loss (is X scaled?)")
 
@@ -156,16 +156,16 @@ class LinearSmooth:
         return self.value_at(self.scores(theta))
 
     def gradient(self, theta: Floats) -> Floats:
-        """The gradient of f at theta."""
+        """Return the gradient of f at theta."""
         return self._checked(self.adjoint(self.dual_at(self.scores(theta))))
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """f(theta) and its gradient, from one product with X and one with its transpose."""
+        """Return f(theta) and its gradient, from one product with X and one with its transpose."""
         scores = self.scores(theta)
         return self.value_at(scores), self._checked(self.adjoint(self.dual_at(scores)))
 
     def at(self, theta: Floats, scores: Floats | None = None) -> Point:
-        """Scores, loss, derivatives and gradient at theta; the last point is kept, and found again for free."""
+        """Compute scores, loss, derivatives and gradient at theta; the last point is cached."""
         if self._point is None or not np.array_equal(theta, self._point.theta):
             scores = self.scores(theta) if scores is None else scores
             alpha = self.dual_at(scores)
@@ -179,7 +179,7 @@ class LinearSmooth:
     # --- constants -----------------------------------------------------------------------------------
 
     def curvature(self) -> float:
-        """The Lipschitz constant of the loss's derivative in its scores."""
+        """Return the Lipschitz constant of the loss's derivative in its scores."""
         exponent, constant = self.loss.hoelder
         if exponent != 1.0 or not np.isfinite(constant):
             raise Unsupported(
@@ -190,11 +190,11 @@ class LinearSmooth:
         return float(constant)
 
     def lipschitz(self, norm: str = "l2") -> float:
-        """L with dual_norm(gradient(x) - gradient(y)) <= L norm(x - y), for the norm "l2", "l1" or "linf".
+        """Return L with dual_norm(gradient(x) - gradient(y)) <= L norm(x - y), for the norm "l2", "l1" or "linf".
 
-        With c the loss's curvature and S the weights over their sum: c sigma_max(S^1/2 X)^2 in l2; in l1
-        c max_j sum_i S_i x_ij^2, the largest entry of a positive semidefinite Hessian being on its diagonal;
-        in l-inf the smaller of c sum_i S_i norm1(x_i)^2 and p times the l2 constant, which are bounds.
+        c is the loss's curvature and S the normalised weights. In l2, L = c sigma_max(S^1/2 X)^2. In l1,
+        L = c max_j sum_i S_i x_ij^2, because the largest entry of a positive semidefinite Hessian is on its diagonal.
+        In l-inf, L is an upper bound: the smaller of c sum_i S_i norm1(x_i)^2 and p times the l2 constant.
         """
         if norm not in self._lipschitz:
             self._lipschitz[norm] = self.curvature() * self._squared_norm(norm)
@@ -219,13 +219,13 @@ class LinearSmooth:
         used = self.weights > 0.0
         scaled = alpha[used] / (self.weights[used] if alpha.ndim == 1 else self.weights[used, None])
         if np.isfinite(self.loss.lipschitz):
-            scaled *= 1.0 - 2.0**-51  # rounding must not put it outside the domain, which holds 0
+            scaled *= 1.0 - 2.0**-51  # keeps rounding from leaving the domain, which contains 0
         values = np.asarray(self.loss.conjugate(self.y[used], scaled))
         return float(self.weights[used] @ (values if values.ndim == 1 else values.sum(axis=1)))
 
 
 def as_matrix(X: Any) -> Any:
-    """X as a finite float64 matrix: CSR or CSC where it is sparse, else dense, in C or Fortran order."""
+    """Return X as a finite float64 matrix: CSR or CSC if it is sparse, else dense, in C or Fortran order."""
     if sparse.issparse(X):
         X = check_csc(X) if X.format == "csc" else checked_csr(X)
         X = X.astype(np.float64, copy=False)
@@ -242,7 +242,7 @@ def as_matrix(X: Any) -> Any:
 
 
 def _check_entries(a: Floats, name: str) -> None:
-    """As `check_finite`, also for arrays that are not ours to write to, such as memory maps."""
+    """Do as `check_finite`, also for read-only arrays such as memory maps."""
     if a.flags.writeable:
         check_finite(a, name)
     elif not np.isfinite(a).all():
@@ -250,7 +250,7 @@ def _check_entries(a: Floats, name: str) -> None:
 
 
 def mean_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
-    """Sample weights over their sum; 1/n each where there are none."""
+    """Return the sample weights divided by their sum; 1/n each if there are none."""
     if n == 0:
         raise ValueError("there are no examples: X has 0 rows")
     if sample_weight is None:
@@ -265,7 +265,7 @@ def mean_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
 
 
 def column_squares(X: Any, weights: Floats) -> Floats:
-    """sum_i weights_i x_ij^2 for each column j."""
+    """Return sum_i weights_i x_ij^2 for each column j."""
     if sparse.issparse(X):
         return np.asarray(X.multiply(X).T @ weights).reshape(-1)
     squares: Floats = np.einsum("ij,ij,i->j", X, X, weights, optimize=False)
@@ -273,9 +273,9 @@ def column_squares(X: Any, weights: Floats) -> Floats:
 
 
 def squared_spectral_norm(X: Any, weights: Floats, ones: bool) -> float:
-    """The largest eigenvalue of A^T diag(weights) A, where A is X, with a column of ones if asked for.
+    """Return the largest eigenvalue of A^T diag(weights) A, where A is X, with a column of ones if `ones`.
 
-    Exact when a side of X is short; else by Lanczos from a fixed start, with a margin over its tolerance.
+    It is exact if X has few rows or columns; else Lanczos from a fixed start, plus a margin above its tolerance.
     """
     n, p = X.shape
     if p == 0:

@@ -1,4 +1,4 @@
-"""How far a point is from the optimum: the duality gap where there is one, and the proximal residual always.
+"""The distance of a point from the optimum: the duality gap if one is known, and always the proximal residual.
 
 With alpha the derivatives of the mean loss in the scores, f* its conjugate there and Omega* the penalty's,
 
@@ -18,7 +18,7 @@ from spom.solvers.batch.datafit import LinearSmooth, Point, Smooth
 
 
 class Certificate(NamedTuple):
-    """What was found at a point. `gap` is NaN where no dual point is known, `residual` is never."""
+    """Objective, loss, gap and residual at a point. `gap` is NaN if no dual point is known; `residual` never is."""
 
     objective: float
     loss: float
@@ -27,12 +27,12 @@ class Certificate(NamedTuple):
 
     @property
     def best(self) -> float:
-        """The gap, or the residual where there is no gap: what a tolerance is compared with."""
+        """The gap, or the residual if there is no gap; tolerances are compared with it."""
         return self.residual if np.isnan(self.gap) else self.gap
 
 
 def certificate(smooth: Smooth, penalty: Any, theta: Floats, L: float) -> Certificate:
-    """The objective, the duality gap and the residual L norm(theta - prox step of length 1/L) at theta."""
+    """Compute the objective, the duality gap and the residual L norm(theta - prox step of length 1/L) at theta."""
     part = smooth.penalised
     omega = float(penalty.value(theta[part]))
     if isinstance(smooth, LinearSmooth):
@@ -45,14 +45,14 @@ def certificate(smooth: Smooth, penalty: Any, theta: Floats, L: float) -> Certif
 
 
 def residual(penalty: Any, theta: Floats, g: Floats, L: float, part: slice) -> float:
-    """L norm(theta - prox(theta - g / L)): zero just at an optimum, in the units of a gradient."""
+    """L norm(theta - prox(theta - g / L)): zero only at an optimum, in the units of a gradient."""
     moved = theta - g / L
     moved[part] = penalty.prox(np.ascontiguousarray(moved[part]), 1.0 / L)
     return float(L * np.linalg.norm(theta - moved))
 
 
 def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, here: Point) -> float:
-    """The duality gap at a point with this objective; NaN if not known."""
+    """Return the duality gap at a point with this objective; NaN if it is not known."""
     if not penalty.convex or not hasattr(smooth.loss, "conjugate"):
         return np.nan
     dual = balanced(smooth, here)
@@ -65,12 +65,12 @@ def linear_gap(smooth: LinearSmooth, penalty: Any, objective: float, here: Point
         gap = objective + smooth.conjugate_at(alpha * scale) + conjugate
     except (SpomError, NotImplementedError):
         return np.nan
-    # Rounding may leave a gap slightly below zero; an infinite one says nothing.
+    # Rounding may leave a gap slightly below zero; an infinite gap carries no information.
     return max(gap, 0.0) if np.isfinite(gap) else np.nan
 
 
 def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
-    """(c, Omega*(-c g)) with c <= 1 the largest factor for which that is finite.
+    """Return (c, Omega*(-c g)), with c <= 1 the largest factor for which it is finite.
 
     For a norm, Omega* is 0 inside the dual ball and +inf outside, so c = strength / max_strength(g).
     """
@@ -83,9 +83,9 @@ def feasible(penalty: Any, g: Floats) -> tuple[float, float]:
 
 
 def balanced(smooth: LinearSmooth, here: Point) -> tuple[Floats, Floats] | None:
-    """(alpha, X^T alpha) with alpha summing to zero, as a free intercept asks of a dual point; None if no way is known.
+    """Return (alpha, X^T alpha) with alpha summing to zero, which a free intercept requires; None if no way is known.
 
-    The derivatives at the best intercept for these scores do.
+    The derivatives at the best intercept for these scores sum to zero.
     """
     alpha, g = here.alpha, here.gradient
     if not smooth.fit_intercept:
@@ -100,7 +100,7 @@ def balanced(smooth: LinearSmooth, here: Point) -> tuple[Floats, Floats] | None:
 
 
 def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple[Any, Floats]:
-    """(b, alpha): what to add to these scores for the least loss, by Newton's method, and the derivatives there.
+    """Return (b, alpha): the shift b of these scores with the least loss, by Newton's method, and alpha there.
 
     b is 0 for losses other than the logistic ones and the squared hinge.
     """
@@ -116,15 +116,15 @@ def best_intercept(smooth: LinearSmooth, alpha: Floats, scores: Floats) -> tuple
 
 
 def newton_step(total: Any, H: Floats) -> Any:
-    """The step of an intercept, no longer than 5, for these sums of derivatives and this curvature."""
+    """Return the Newton step of an intercept, clipped to 5, from the summed derivatives and the curvature."""
     if np.ndim(total) == 0:
         return np.clip(-float(total) / max(float(H[0, 0]), 1e-300), -5.0, 5.0)
-    # The scores of all classes may move together: one direction is flat.
+    # The scores of all classes can shift together, so one direction is flat.
     return np.clip(-np.linalg.lstsq(H, total, rcond=1e-12)[0], -5.0, 5.0)
 
 
 def intercept_curvature(smooth: LinearSmooth, alpha: Floats) -> Floats | None:
-    """The second derivatives of the mean loss in the intercept; None for losses where no way is known."""
+    """Return the second derivatives of the mean loss in the intercept; None for other losses."""
     S, loss = smooth.weights, smooth.loss
     if isinstance(loss, (PowerHinge, MulticlassPowerHinge)) and loss.q == 2:
         # Each class has its own intercept; the loss has curvature 2 where it is not zero.

@@ -17,7 +17,7 @@ from spom.norms.atomic import AtomicNorm
 
 
 def best_epsilon(p: int) -> float:
-    """The eps in (0, 1] for which sigma = eps / p^(2 eps / (1 + eps)) is largest; about 1 / (2 ln p - 2).
+    """Return the eps in (0, 1] for which sigma = eps / p^(2 eps / (1 + eps)) is largest; about 1 / (2 ln p - 2).
 
     >>> round(best_epsilon(1000), 3)
     0.085
@@ -29,12 +29,12 @@ def best_epsilon(p: int) -> float:
 
 
 def modulus(eps: float, p: int) -> float:
-    """sigma of 1/2 norm_{1+eps}^2 with respect to the l1 norm in p dimensions."""
+    """Return the modulus of strong convexity of 1/2 norm_{1+eps}^2 with respect to the l1 norm in p dimensions."""
     return float(eps * max(p, 1) ** (-2.0 * eps / (1.0 + eps)))
 
 
 def half_square_gradient(v: Floats, q: float) -> Floats:
-    """The gradient of 1/2 norm_q^2, scaled by the largest entry so that no power overflows."""
+    """Return the gradient of 1/2 norm_q^2, scaled by the largest entry so that no power overflows."""
     top = float(np.abs(v).max(initial=0.0))
     if top == 0.0:
         return np.zeros_like(v)
@@ -62,7 +62,7 @@ class ProxFunction:
         self.sigma = modulus(self.q - 1.0, size) if l1 else self._euclidean_modulus()
 
     def _euclidean_modulus(self) -> float:
-        """sigma with sigma norm(x)^2 <= norm2(x)^2."""
+        """Return sigma with sigma norm(x)^2 <= norm2(x)^2."""
         if not isinstance(self.norm, AtomicNorm):
             return 1.0
         # norm(x) <= norm1(A+ x) <= sqrt(m) norm2(x) / the smallest singular value of A.
@@ -79,7 +79,7 @@ class ProxFunction:
         return 0.5 * top * top * float(np.sum((np.abs(c) / top) ** self.q) ** (2.0 / self.q))
 
     def argmin(self, S: Floats) -> Floats:
-        """The x that minimises <S, x> + d(x) / sigma."""
+        """Return the x that minimises <S, x> + d(x) / sigma."""
         if self.atomic is None:
             return self.x0 - half_square_gradient(self.sigma * S, self.dual_q)
         inner = half_square_gradient(self.sigma * self.atomic.correlations(S), self.dual_q)

@@ -26,7 +26,7 @@ from spom.penalties import L1
 from spom.solvers import examples
 from spom.solvers.batch.general_prox_functions import ProxFunction, half_square_gradient
 
-# Backtracking gives up when L has grown by this factor in one round: the gradient cannot be that of the value.
+# Backtracking fails when L has grown by this factor in one round: the gradient cannot belong to the value.
 _MOST_GROWTH = 2.0**60
 # Values are compared with this tolerance for rounding, relative to their size.
 _ROUNDING = 1e-14
@@ -34,7 +34,7 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Step:
-    """One proximal step from y: its result, the gradient at y, the loss at x and the L it took."""
+    """One proximal step from y: its result, the gradient at y, the loss at x and the L used."""
 
     result: ProxResult
     gradient: Floats
@@ -58,14 +58,15 @@ class GeneralProximal:
     - `norm`: "l1", "l2", "linf" or an `AtomicNorm`; see `spom.norms.general_prox` for the pairs that work.
     - `accelerated`: accGPM instead of GPM.
     - `lipschitz`: the constant of the gradient in the norm; None computes it where it is needed. With `line_search`
-      it is where backtracking starts (None: a small first guess), and rounds may go below it.
-    - `tau`: 0 for the estimate that needs no second prox, 1 for the one with the penalty in it, which takes
-      one more prox a round (Euclidean prox-function, or l1 from 0) and uses `strong_convexity` of the penalty.
+      it is the start of backtracking (None: a small first guess), and later rounds may use a smaller one.
+    - `tau`: 0 for the estimate without the penalty, which needs no second prox; 1 for the estimate with the penalty,
+      which takes one more prox per round (Euclidean prox-function, or l1 from 0) and uses `strong_convexity` of the
+      penalty.
     - `q`: the prox-function is 1/2 norm_q^2 around the start; None takes the best one for the norm.
     - `beta0`: weight of the prox-function; the default, infinity, is the limit in which the Euclidean case is FISTA.
-    - `restart`: restart the estimate where the objective grows. Not for checking Theorem 2.
+    - `restart`: restart the estimate when the objective grows. Theorem 2 does not cover restarts.
 
-    `state.internal["residual"]` is L norm(x+ - y), zero just at an optimum. A run ends by itself at one.
+    `state.internal["residual"]` is L norm(x+ - y), zero only at an optimum. A run ends by itself there.
 
     >>> from spom.losses import Squared
     >>> from spom.penalties import L1
@@ -118,12 +119,12 @@ class GeneralProximal:
         p = self.smooth.shape[0]
         self._norm = as_norm(self.norm)
         self._prox = GeneralProx(self.penalty, self._norm, p)
-        # From the true constant on the model is an upper bound: only rounding could say it is not.
+        # From the true constant on, the model is an upper bound: a failed test can only be rounding.
         self._cap = 0.0 if not self.line_search else self._constant_or_none()
         if isinstance(self.start, State):
             state = self.start
             check_restored({"theta": state.theta}, {"theta": np.zeros(p)})
-            # Its square and one over it are finite.
+            # Within these limits, its square and inverse are finite.
             if not 1e-150 < state.step < 1e150:
                 raise ModelFileError(f"the saved state has a step of {state.step}: it is damaged")
         else:
@@ -135,7 +136,7 @@ class GeneralProximal:
         if self.lipschitz is not None:
             return float(self.lipschitz)
         if self.line_search:
-            # In l-inf the constant is only a bound, often far too large: backtracking starts far below it.
+            # In l-inf the constant is only a bound, often far too large, so backtracking starts far below it.
             small = 0.01 if self._norm.name == "linf" else 1.0
             return max(small * self._cap, 1e-300) if np.isfinite(self._cap) else 1.0
         return max(self._constant(), 1e-300)
@@ -147,12 +148,12 @@ class GeneralProximal:
             return np.inf
 
     def _constant(self) -> float:
-        """The Lipschitz constant of the gradient in the norm."""
+        """Return the Lipschitz constant of the gradient in the norm."""
         if not isinstance(self._norm, AtomicNorm):
             return float(self.smooth.lipschitz(self._norm.name))
         if not hasattr(self.smooth, "curvature"):
             raise Unsupported("give lipschitz=, or line_search=True: the constant in an atomic norm is not known")
-        # d'Hd is convex, so over the atoms' hull it is largest at an atom.
+        # d'Hd is convex, so its maximum over the hull of the atoms is at an atom.
         images = self.smooth.X @ np.asarray(self._norm.atoms @ np.eye(self._norm.shape[1]))
         return float(self.smooth.curvature() * (self.smooth.weights @ np.asarray(images) ** 2).max())
 
@@ -169,7 +170,7 @@ class GeneralProximal:
             L = L * 0.5 if self.line_search else L
 
     def _step(self, y: Floats, L: float, counters: Counters) -> tuple[Step, Counters]:
-        """A step from y with the first L, growing by twos, for which the quadratic model is an upper bound."""
+        """Take a step from y with the first L, doubled per trial, for which the quadratic model is an upper bound."""
         at, first = self._at(y), L
         counters = replace(counters, gradients=counters.gradients + 1, values=counters.values + 1)
         while True:
@@ -185,12 +186,12 @@ class GeneralProximal:
                 )
 
     def _at(self, y: Floats) -> tuple[float, Floats]:
-        """The loss and its gradient."""
+        """Return the loss and its gradient."""
         loss, gradient = self.smooth.value_and_gradient(y)
         return loss, check_finite(gradient, "the gradient of the loss")
 
     def _trial(self, y: Floats, loss: float, gradient: Floats, L: float) -> tuple[Step, bool]:
-        """The step from y at L, and whether the quadratic model is an upper bound there."""
+        """Return the step from y at L, and whether the quadratic model is an upper bound there."""
         result = self._prox(y, gradient, L)
         loss_x = float(self.smooth.value(result.x))
         model = loss + float(gradient @ (result.x - y)) + 0.5 * L * result.t**2
@@ -213,7 +214,7 @@ class GeneralProximal:
             while True:
                 alpha = e.alpha(1.0 / L)
                 y = (1.0 - alpha) * x + alpha * e.w
-                # y depends on L through alpha, so each trial of the line search is a step of its own.
+                # y depends on L through alpha, so each trial of the line search needs its own gradient.
                 step, good = self._trial(y, *self._at(y), L)
                 done = counters.gradients + 1, counters.proxes + 1, counters.values + 2
                 counters = replace(counters, gradients=done[0], proxes=done[1], values=done[2])
@@ -239,7 +240,7 @@ class GeneralProximal:
 class Estimate:
     """e_k(x) = (B/sigma) d(x) + <V, x> + G penalty(x) + constant, and its minimiser w.
 
-    beta is its modulus of convexity: B, and what a strongly convex penalty adds. For tau = 0 only S = V / B matters.
+    beta is its modulus of convexity: B plus what a strongly convex penalty adds. For tau = 0 only S = V / B matters.
     """
 
     def __init__(self, solver: GeneralProximal, x0: Floats) -> None:
@@ -257,14 +258,14 @@ class Estimate:
 
     @classmethod
     def of(cls, solver: GeneralProximal, state: State) -> Estimate:
-        """The estimate a state was saved with, or a new one around its theta."""
+        """Return the estimate saved in a state, or a new one around its theta."""
         if "estimate.x0" not in state.internal:
             return cls(solver, state.theta)
         kept = check_restored(state.internal, {f"estimate.{name}": state.theta for name in ("x0", "S", "w")})
         found = cls(solver, kept["estimate.x0"])
         found.S, found.w = kept["estimate.S"], kept["estimate.w"]
         scalars = np.asarray(state.internal.get("estimate.scalars"))
-        # The first two are infinite where beta0 is, and else far below numbers whose products are not finite.
+        # The first two are infinite if beta0 is. Otherwise they are small enough for products of them to be finite.
         good = scalars.shape == (3,) and scalars.dtype.kind == "f" and bool((scalars[:2] > 0).all() and scalars[2] >= 0)
         if not good or bool((scalars[np.isfinite(scalars)] > 1e100).any()):
             raise ModelFileError("the saved state has no numbers of an estimate: it is damaged")
@@ -272,21 +273,21 @@ class Estimate:
         return found
 
     def arrays(self) -> dict[str, Any]:
-        """What `of` needs."""
+        """Return the arrays that `of` restores an estimate from."""
         scalars = np.array([self.beta, self.B, self.G])
         x0 = self.d.x0
         return {"estimate.x0": x0, "estimate.S": self.S, "estimate.w": self.w, "estimate.scalars": scalars}
 
     def alpha(self, gamma: float) -> float:
-        """The root of alpha^2 = (1 - alpha) beta gamma; 1 where beta is infinite."""
+        """Return the root of alpha^2 = (1 - alpha) beta gamma; 1 where beta is infinite."""
         if np.isinf(self.beta):
             return 1.0
         b = self.beta * gamma
         return float(2.0 * np.sqrt(b) / (np.sqrt(b + 4.0) + np.sqrt(b)))
 
     def add(self, alpha: float, step: Step, tau: int, mu: float) -> None:
-        """e <- (1 - alpha) e + alpha (the lower bound of this step), and w its minimiser."""
-        # In the limit of an infinite beta0 alpha is 1 and (1 - alpha) B = alpha^2 / gamma is L.
+        """e <- (1 - alpha) e + alpha (the lower bound of this step), and update its minimiser w."""
+        # In the limit of an infinite beta0, alpha is 1 and (1 - alpha) B = alpha^2 / gamma is L.
         shrunk = step.L if np.isinf(self.B) else (1.0 - alpha) * self.B
         if not shrunk > 0.0:
             raise Diverged(f"the estimate has no curvature left (alpha {alpha}, L {step.L:g}): scale X")
@@ -303,7 +304,7 @@ class Estimate:
         if d.q == 2.0:
             found: Floats = self.penalty.prox(d.x0 - d.sigma * self.S, d.sigma * weight)
             return found
-        # Soft thresholding of the gradient is the composite step of a p-norm map around 0.
+        # Soft thresholding of the gradient gives the composite step of a p-norm map around 0.
         v = -d.sigma * self.S
         cut = d.sigma * weight * self.penalty.elastic().l1
         return half_square_gradient(np.sign(v) * np.maximum(np.abs(v) - cut, 0.0), d.dual_q)

@@ -1,7 +1,7 @@
-"""Proximal gradient steps in a norm for linear models with intercepts: `GeneralProximal` on what is left without them.
+"""Proximal gradient steps in a norm for linear models with intercepts: `GeneralProximal` on the weights alone.
 
-For each w the best intercept is known (one Newton iteration per output, or a mean), and the loss with that intercept is
-again smooth and convex in w, with the gradient of the loss at it and no larger Lipschitz constant.
+For each w the best intercept is known (one Newton iteration per output, or a mean). The loss with that intercept is
+still smooth and convex in w. Its gradient is that of the loss at this intercept, and its Lipschitz constant no larger.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECK_EVERY = 10
 
 
 class Profiled:
-    """f(w) = min over b of smooth(w, b), w one vector.
+    """f(w) = min over b of smooth(w, b), for w a single vector.
 
     >>> smooth = LinearSmooth(np.eye(2), np.array([1.0, 3.0]), Squared(), fit_intercept=True)
     >>> Profiled(smooth).theta(np.zeros(2))
@@ -42,7 +42,7 @@ class Profiled:
         self.penalised = slice(0, self.shape[0])
 
     def _at(self, w: Floats) -> tuple[Floats, Any, Floats]:
-        """(scores with the best intercept, that intercept, derivatives there)."""
+        """Return (scores with the best intercept, that intercept, derivatives there)."""
         smooth = self.smooth
         W = w if smooth.outputs is None else w.reshape(-1, smooth.outputs)
         scores: Floats = np.asarray(smooth.X @ W)
@@ -61,24 +61,24 @@ class Profiled:
         return self.smooth.value_at(self._at(w)[0])
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
-        """f(w) and its gradient, that of the loss at the best intercept."""
+        """Return f(w) and its gradient, which is that of the loss at the best intercept."""
         scores, _, alpha = self._at(w)
         return self.smooth.value_at(scores), np.ascontiguousarray((self.X.T @ alpha).reshape(-1))
 
     def gradient(self, w: Floats) -> Floats:
-        """The gradient of f at w."""
+        """Return the gradient of f at w."""
         return self.value_and_gradient(w)[1]
 
     def curvature(self) -> float:
-        """That of the loss."""
+        """Return the curvature of the loss."""
         return self.smooth.curvature()
 
     def lipschitz(self, norm: str = "l2") -> float:
-        """That of the loss, an upper bound here."""
+        """Return the Lipschitz constant of the loss, an upper bound on that of f."""
         return self.smooth.lipschitz(norm)
 
     def theta(self, w: Floats) -> Floats:
-        """w with its best intercept, as the loss has it."""
+        """Return w with its best intercept, in the shape of the loss's theta."""
         out = np.empty(self.smooth.shape)
         W = w if self.smooth.outputs is None else w.reshape(-1, self.smooth.outputs)
         if not self.smooth.fit_intercept:
@@ -97,8 +97,8 @@ class Profiled:
 class InNorm:
     """Minimise smooth(w, b) + penalty(w) by proximal gradient steps in a norm; iterating yields states.
 
-    `norm` is "l1", "linf", "l2" or an `AtomicNorm`; `accelerated` takes accGPM, which restarts where the objective
-    grows. Of several outputs the norm is that of all weights in one vector, and the penalty must be one of single
+    `norm` is "l1", "linf", "l2" or an `AtomicNorm`; `accelerated` takes accGPM, which restarts when the objective
+    grows. With several outputs the norm is that of all weights as one vector, and the penalty must act on single
     weights. Every ten rounds `internal["gap"]` and `internal["residual"]` are those of `BatchProximal`.
 
     >>> from spom.penalties import L1
@@ -127,7 +127,7 @@ class InNorm:
         for state in GeneralProximal(flat, self.penalty, self.norm, self.accelerated, **options):
             end = self._state(flat, state, state.k % CHECK_EVERY == 0 or state.k == 1)
             yield end
-        while end is not None:  # at an optimum the run ends by itself; the certificate is still due
+        while end is not None:  # the run ends by itself at an optimum, but the certificate is still missing
             end = self._state(flat, replace(end, theta=self.smooth.split(end.theta)[0].reshape(-1), k=end.k + 1), True)
             yield end
 

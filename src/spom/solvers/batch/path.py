@@ -1,8 +1,8 @@
-"""Regularisation paths: one problem for each strength, each from the solution of the one before, after safe screening.
+"""Regularisation paths: one problem per strength, each started at the previous solution, after safe screening.
 
 Screening: the dual function of a loss with curvature c is 1/c-strongly concave, so a dual point alpha with duality gap
-e is within r = sqrt(2 c e) of the optimal one, in the norm that sums alpha_i^2 / S_i (Ndiaye et al. 2017). A block
-whose optimality condition at zero holds on that whole ball is zero at the optimum.
+e is within r = sqrt(2 c e) of the optimal one, in the norm that sums alpha_i^2 / S_i (Ndiaye et al. 2017). If a block
+meets its optimality condition at zero on that whole ball, it is zero at the optimum.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from spom.solvers.batch.working_set.blocks import PenalisedBlocks, blocks_of, fl
 from spom.solvers.batch.working_set.store import Store
 from spom.solvers.iterate import progress
 
-# Screened features are cut out of X once they are this part of it: a copy must pay off.
+# Screened features are removed from X if they are at least this fraction of it; otherwise a copy does not pay off.
 WORTH = 0.5
 
 
 def warn_of_zeros(coefs: Any, strengths: Floats) -> None:
-    """Warn where no given strength is small enough for a weight that is not zero."""
+    """Warn if no given strength is small enough for a weight that is not zero."""
     if np.size(coefs) and not np.any(coefs):
         least = f"even at {float(strengths[-1]):.4g}, the last of them"
         warnings.warn(f"every weight is zero at each strength of the path, {least}: give smaller ones", stacklevel=4)
@@ -40,7 +40,7 @@ def warn_of_zeros(coefs: Any, strengths: Floats) -> None:
 
 @dataclass(frozen=True)
 class Path:
-    """A path, strongest penalty first: `coefs[i]` and `intercepts[i]` are for `strengths[i]`.
+    """A path, strongest penalty first. `coefs[i]` and `intercepts[i]` are for `strengths[i]`.
 
     `screened[i]` is the number of features that a safe rule removed before that problem was solved.
     """
@@ -56,7 +56,7 @@ class Path:
 
 
 def strength_grid(smooth: LinearSmooth, penalty: Any, n_strengths: int = 100, ratio: float = 1e-3) -> Floats:
-    """`n_strengths` strengths from the smallest that gives zero, falling evenly in logarithm to `ratio` of it.
+    """Return `n_strengths` geometrically spaced strengths, from the least that gives zero weights to `ratio` of it.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -76,7 +76,8 @@ def strength_grid(smooth: LinearSmooth, penalty: Any, n_strengths: int = 100, ra
         raise Unsupported(
             f"no finite strength of {type(penalty).__name__} gives zero weights: give strengths= yourself"
         )
-    # Data with nothing to learn from give 0; any positive grid then has the same, zero, solutions.
+    # The top is 0 if there is nothing to learn from the data; then every strength of a positive grid gives zero
+    # weights.
     return np.geomspace(1.0, ratio, n_strengths) * (top if top > 0.0 else 1.0)
 
 
@@ -91,7 +92,7 @@ def path(
     verbose: bool = False,
     **options: Any,
 ) -> Path:
-    """Solve f + Omega for each strength, largest first, each warm from the last, after safe screening.
+    """Solve f + Omega for each strength, largest first, each with a warm start from the last, after safe screening.
 
     `options` (`solver`, `tol`, `max_iter`) are those of `solve`.
 
@@ -126,7 +127,7 @@ def path(
 
 
 def _states(solutions: Iterator[tuple[Solution, int]], found: list[tuple[Solution, int]]) -> Iterator[State]:
-    """The solutions as states, so that progress can be shown; each is kept in `found`."""
+    """Yield the solutions as states, so that progress can be shown, and keep each in `found`."""
     for k, (solution, screened) in enumerate(solutions, 1):
         found.append((solution, screened))
         yield State(k=k, theta=solution.theta, objective=solution.objective, loss=solution.loss)
@@ -136,7 +137,7 @@ def _solutions(
     smooth: LinearSmooth, penalty: Any, grid: Floats, screen: bool, options: dict[str, Any]
 ) -> Iterator[tuple[Solution, int]]:
     theta, store = constant_theta(smooth), Store(smooth)
-    # Dense columns in use are in the store already, and there are one or two gradients for each strength.
+    # Dense columns in use are in the store already, and each strength takes only one or two gradients.
     named = options.get("solver", "auto") in ("auto", "working-set")
     by_store = named and smooth.outputs is None and not sparse.issparse(smooth.X) and fits_working_set(smooth, penalty)
     for strength in grid:
@@ -155,7 +156,7 @@ def _solutions(
 
 
 def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, options: Any) -> Solution:
-    """The problem on the kept features, where `penalty` is on them, put back in place."""
+    """Solve the problem on the kept features, for their `penalty`, and return the solution with all features."""
     p = smooth.X.shape[1]
     part = LinearSmooth(
         smooth.X[:, kept],
@@ -173,7 +174,7 @@ def _solve_kept(smooth: LinearSmooth, penalty: Any, theta: Floats, kept: Any, op
 
 
 def check_grid(strengths: ArrayLike) -> Floats:
-    """Strengths as a falling vector of numbers >= 0."""
+    """Return the strengths as a decreasing vector of numbers >= 0."""
     grid = np.sort(np.atleast_1d(as_finite(np.atleast_1d(np.asarray(strengths)), "strengths")))[::-1].copy()
     if grid.size == 0:
         raise ValueError("strengths must not be empty")
@@ -182,7 +183,7 @@ def check_grid(strengths: ArrayLike) -> Floats:
 
 
 def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
-    """Which features are sure to have weight zero at the optimum, as a mask; none where no rule is known.
+    """Return a mask of features that certainly have weight zero at the optimum; all False if no rule is known.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -209,19 +210,19 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
         return nothing
     if not np.isfinite(gap):
         return nothing
-    # The slack covers the rounding of a gap that is all but zero.
+    # The slack covers the rounding of a gap that is nearly zero.
     radius = np.sqrt(2.0 * smooth.curvature() * (max(gap, 0.0) + 1e-14 * here.loss))
     return _off(smooth, blocks, scale * g.reshape(-1), radius)
 
 
 def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> PenalisedBlocks:
-    """Blocks over the entries of w: of features, or of the rows of a matrix."""
+    """Return the blocks over the entries of w: of features, or of the rows of a matrix."""
     p, K = smooth.X.shape[1], smooth.outputs
     return blocks_of(penalty, p) if K is None else flat_blocks(row_blocks(penalty, p), K)
 
 
 def _off(smooth: LinearSmooth, blocks: PenalisedBlocks, g: Floats, radius: float) -> Any:
-    """The features all of whose entries are in blocks that no dual point of the ball can switch on."""
+    """Return a mask of the features whose entries are zero for every dual point of the ball."""
     K = smooth.outputs or 1
     squares = np.repeat(smooth.column_squares, K)
     order, l1 = blocks.order, blocks.spread(blocks.l1)

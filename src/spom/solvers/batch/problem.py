@@ -1,4 +1,4 @@
-"""One problem from start to end: which solver, when to stop, and whether it got there."""
+"""Solve one problem: choose the solver, stop it, and tell whether it converged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spom.solvers.batch.working_set.store import Store
 from spom.solvers.iterate import History, halt, progress, record, rounds, small
 
 SOLVERS = ("auto", "working-set", "quasi-newton", "fista", "ista", "gpm", "accgpm")
-# A residual this small against the gradient at zero is all that rounding allows.
+# Rounding allows no smaller residual relative to the gradient at zero.
 FLOOR = 1e-11
 
 
@@ -37,7 +37,7 @@ class Gpm(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """Where a run ended. `gap` is NaN where the problem has no known dual; then `residual` decided."""
+    """The result of a run. `gap` is NaN if no dual of the problem is known; then `residual` decided convergence."""
 
     theta: Floats
     objective: float
@@ -62,8 +62,8 @@ def solve(
 ) -> Solution:
     """Minimise f + Omega until the duality gap is at most tol times the loss of the best constant score.
 
-    Where there is no gap, until the proximal residual is at most tol times the gradient's norm there.
-    `solver` is "working-set", "quasi-newton", "fista", "ista", or "auto": the first of them that can be used.
+    If there is no gap, it stops when the proximal residual is at most tol times the gradient's norm there.
+    `solver` is "working-set", "quasi-newton", "fista", "ista", or "auto": the first of these that can be used.
     `store` keeps what working sets compute of X for the next call with this `smooth`.
 
     >>> import numpy as np
@@ -104,7 +104,7 @@ def solve(
 
 
 def _last(states: Iterable[State]) -> tuple[State, State]:
-    """The last state, and the last at which a certificate was computed."""
+    """Return the last state, and the last one at which a certificate was computed."""
     final: State | None = None
     checked: State | None = None
     for final in states:
@@ -118,7 +118,7 @@ def _last(states: Iterable[State]) -> tuple[State, State]:
 def make_solver(
     smooth: LinearSmooth, penalty: Any, solver: str | Gpm, start: Floats | None, store: Store | None = None
 ) -> Iterable[State]:
-    """The iterator of states that this name means for this problem."""
+    """Return the iterator of states of the named solver for this problem."""
     if isinstance(solver, Gpm):
         return InNorm(smooth, penalty, solver.norm, solver.accelerated, start=start)
     if solver not in SOLVERS:
@@ -136,7 +136,7 @@ def make_solver(
 
 
 def fits_working_set(smooth: LinearSmooth, penalty: Any) -> bool:
-    """Whether `WorkingSet` takes this loss and this penalty, and the penalty makes something zero."""
+    """Tell whether `WorkingSet` takes this loss and penalty, and the penalty can make weights zero."""
     p, K = smooth.X.shape[1], smooth.outputs
     if type(smooth.loss) not in (Squared, Logistic if K is None else MulticlassLogistic):
         return False
@@ -148,7 +148,7 @@ def fits_working_set(smooth: LinearSmooth, penalty: Any) -> bool:
 
 
 def constant_point(smooth: LinearSmooth) -> Point:
-    """What is known at w = 0 with the best intercept, where there is one."""
+    """Return the point w = 0 with the best intercept, if there is one."""
     if smooth.constant is None:
         n, K = smooth.X.shape[0], smooth.outputs
         theta, scores = np.zeros(smooth.shape), np.zeros(n) if K is None else np.zeros((n, K))
@@ -160,7 +160,7 @@ def constant_point(smooth: LinearSmooth) -> Point:
 
 
 def constant_theta(smooth: LinearSmooth) -> Floats:
-    """w = 0 with the best intercept: where a run starts."""
+    """Return w = 0 with the best intercept, the start of a run."""
     return constant_point(smooth).theta.copy()
 
 
@@ -177,5 +177,5 @@ def _constant(smooth: LinearSmooth, scores: Floats) -> Any:
 
 
 def gradient_at_zero(smooth: LinearSmooth) -> Floats:
-    """The gradient at w = 0 with the best intercept: what `Penalty.max_strength` takes."""
+    """Return the gradient at w = 0 with the best intercept, as `Penalty.max_strength` takes it."""
     return np.ascontiguousarray(constant_point(smooth).gradient[smooth.penalised])

@@ -18,9 +18,9 @@ from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth, Smooth
 from spom.solvers.batch.duality import certificate
 
-# The momentum of a saved state is below the number of rounds that anybody makes.
+# Upper bound on the momentum of a saved state; it is below the number of rounds.
 MOST_ROUNDS = 1e12
-# Below this many units of rounding of f, the test of a step would compare noise.
+# Tolerance of the test of a step, relative to f: smaller differences are rounding.
 SLACK = 64 * float(np.finfo(np.float64).eps)
 
 
@@ -42,10 +42,10 @@ class BatchProximal:
     `internal["residual"]` is L norm(theta - prox step at theta); they are NaN in between.
 
     `accelerated` is FISTA (Beck and Teboulle 2009); with `restart` its momentum is dropped whenever it
-    points uphill (O'Donoghue and Candes 2015). L is found by backtracking: it doubles until the quadratic
+    points uphill (O'Donoghue and Candes 2015). L is found by backtracking: it is doubled until the quadratic
     model at y is above f at x, and falls slowly in the plain method and at restarts; `L` gives a first guess.
-    Without `backtracking` it stays `L`, by default the Lipschitz constant. `start` is a theta to begin at, or
-    a `State` of an earlier run to resume from, to the same bits.
+    Without `backtracking` it is always `L`, by default the Lipschitz constant. `start` is a theta to start from, or
+    a `State` of an earlier run to resume, with the same bits.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -70,7 +70,7 @@ class BatchProximal:
         start: State | Floats | None = None,
     ) -> None:
         if isinstance(smooth, LinearSmooth):
-            smooth.curvature()  # a loss with kinks is refused before any work
+            smooth.curvature()  # a loss with kinks is rejected before any work
         if not getattr(penalty, "convex", True):
             raise Unsupported(f"BatchProximal needs a convex penalty; {type(penalty).__name__} is not")
         if check_every < 1:
@@ -89,10 +89,10 @@ class BatchProximal:
 
 
 class _Run:
-    """The variables of one run: x and y with their images, t of the momentum, L.
+    """The variables of one run: x and y with their images, the momentum's t, and L.
 
-    f is a function of an image that is affine in theta, the scores of a linear model, so that a product with X serves
-    several points.
+    f is a function of an image that is affine in theta: the scores of a linear model. One product with X serves several
+    points.
     """
 
     top: float | None
@@ -129,7 +129,7 @@ class _Run:
             self.L = solver.L or fallback()
 
     def _first_guess(self) -> float:
-        """The curvature along the gradient: no more than the Lipschitz constant, and cheap."""
+        """Return the curvature along the gradient, which is cheap and at most the Lipschitz constant."""
         g = self.gradient(self.ax)
         length = float(np.linalg.norm(g))
         if length == 0.0:
@@ -144,7 +144,7 @@ class _Run:
         self.counters = Counters(c.gradients + gradients, c.proxes + proxes, c.values + values, c.examples)
 
     def round(self) -> None:
-        """One proximal step from y, then the extrapolation to the next y."""
+        """Take a proximal step from y, then extrapolate to the next y."""
         adaptive = self.solver.backtracking
         if adaptive and not self.solver.accelerated:
             self.L *= 0.9
@@ -162,7 +162,7 @@ class _Run:
         self.x, self.ax, self.k = x, ax, self.k + 1
 
     def _step(self) -> tuple[Floats, Floats]:
-        """prox(y - g / L), with the first L that makes the quadratic model an upper bound there."""
+        """Return prox(y - g / L) and its image, with the first L for which the model is an upper bound there."""
         f_y, g = self.value(self.ay), self.gradient(self.ay)
         self._count(gradients=1, values=1)
         part, doublings = self.solver.smooth.penalised, 0
@@ -178,7 +178,7 @@ class _Run:
                 self.f_x = f_x
                 return x, ax
             doublings += 1
-            # Near the optimum the test compares roundings; no L above the Lipschitz constant is ever needed.
+            # Near the optimum the test compares rounding errors; an L above the Lipschitz constant is never needed.
             if doublings > 3 and self._lipschitz() <= self.L:
                 self.f_x = f_x
                 return x, ax
@@ -190,7 +190,7 @@ class _Run:
         return self.top
 
     def state(self, seconds: float) -> State:
-        """A snapshot; the certificate is computed now and then."""
+        """Return a snapshot; the certificate is computed every `check_every` rounds."""
         solver, gap, residual = self.solver, math.nan, math.nan
         if self.k % solver.check_every == 0 or self.k == 1:
             found = certificate(solver.smooth, solver.penalty, self.x, self.L)

@@ -19,10 +19,11 @@ from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import certificate
 
-# Pairs of steps and changes of the gradient that are remembered: 5 to 20 took 60 to 50 rounds on trec and ag_news. Of
-# large problems fewer are kept, so that the memory holds at most this many numbers.
+# The number of remembered pairs of steps and gradient changes: 5 to 20 took 60 to 50 rounds on trec and ag_news.
+# Large problems remember fewer, to hold at most this many numbers in memory.
 PAIRS, LEAST_PAIRS, NUMBERS = 10, 4, 40_000_000
-# The conditions of Armijo and (weak) Wolfe on a step, with the usual constants, and the most trials for one.
+# The conditions of Armijo and (weak) Wolfe on a step, with the usual constants, and the maximum number of trials per
+# step.
 DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 40
 
 
@@ -38,7 +39,7 @@ class QuasiNewton:
     Minimises f + l2/2 norm2(w)^2 for a smooth convex `LinearSmooth` f; the intercept is not penalised. The step t meets
     the conditions of Armijo and Wolfe; trials cost no product with X. Iterating yields one `State` per round, without
     end, with `internal["gap"]` and `internal["residual"]` every `check_every` rounds, as in `BatchProximal`. `start` is
-    a theta to begin at.
+    a theta to start from.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -52,7 +53,7 @@ class QuasiNewton:
     def __init__(
         self, smooth: LinearSmooth, penalty: Any, *, check_every: int = 10, start: Floats | None = None
     ) -> None:
-        smooth.curvature()  # a loss with kinks is refused before any work
+        smooth.curvature()  # a loss with kinks is rejected before any work
         if not is_smooth(penalty):
             raise Unsupported(f"QuasiNewton needs a smooth penalty such as SquaredL2; {penalty!r} has kinks")
         if check_every < 1:
@@ -68,7 +69,7 @@ class QuasiNewton:
 
 
 def is_smooth(penalty: Any) -> bool:
-    """Whether the penalty is l2/2 norm2(w)^2 with l2 > 0.
+    """Tell whether the penalty is l2/2 norm2(w)^2 with l2 > 0.
 
     >>> from spom.penalties import L1, SquaredL2
     >>> is_smooth(SquaredL2(0.1)), is_smooth(L1(0.1))
@@ -79,7 +80,7 @@ def is_smooth(penalty: Any) -> bool:
 
 
 class _Run:
-    """The variables of one run: x with its scores and gradient, and the pairs that are remembered."""
+    """The variables of one run: x with its scores and gradient, and the remembered pairs."""
 
     def __init__(self, solver: QuasiNewton) -> None:
         self.solver, smooth = solver, solver.smooth
@@ -100,7 +101,7 @@ class _Run:
         return g
 
     def round(self) -> None:
-        """One step along the direction of the remembered pairs; along the gradient where that one fails."""
+        """Take a step along the direction of the remembered pairs, or along the gradient if that fails."""
         self.k += 1
         if not np.any(self.g):
             return
@@ -142,14 +143,14 @@ class _Run:
         return d
 
     def curvature(self) -> float:
-        """The curvature along the last step; one before the first."""
+        """Return the curvature along the last step; 1 before the first step."""
         if not self.pairs:
             return 1.0
         _, y, curve = self.pairs[-1]
         return float(np.vdot(y, y)) / curve
 
     def state(self, seconds: float) -> State:
-        """A snapshot; the certificate is computed now and then."""
+        """Return a snapshot; the certificate is computed every `check_every` rounds."""
         solver, gap, residual = self.solver, math.nan, math.nan
         if self.k % solver.check_every == 0 or self.k == 1:
             found = certificate(solver.smooth, solver.penalty, self.x, self.curvature())
@@ -167,7 +168,7 @@ class _Run:
 
 
 class _Line:
-    """The objective along x + t d: scores and squared norm are known in t, so that a trial needs no product with X."""
+    """The objective along x + t d: scores and squared norm are formulas in t, so a trial needs no product with X."""
 
     def __init__(self, run: _Run, d: Floats) -> None:
         self.run, self.smooth, self.trials = run, run.solver.smooth, 0
@@ -177,7 +178,7 @@ class _Line:
         self.squares = float(np.vdot(w, w)), float(np.vdot(w, v)), float(np.vdot(v, v))
 
     def at(self, t: float) -> tuple[float, float]:
-        """(value, slope) at t."""
+        """Return (value, slope) at t."""
         self.trials += 1
         scores = self.run.scores + t * self.scores
         ww, wv, vv = self.squares
@@ -186,7 +187,7 @@ class _Line:
         return value, slope
 
     def search(self, slope: float) -> float:
-        """A step that lowers the objective enough and is not too short; 0 where rounding ends the search."""
+        """Return a step that lowers the objective enough and is not too short; 0 if rounding ends the search."""
         first = self.run.loss + 0.5 * self.run.l2 * self.squares[0]
         rounding = 4.0 * float(np.finfo(np.float64).eps) * abs(first)
         low, high, t = 0.0, math.inf, 1.0

@@ -1,4 +1,4 @@
-"""Named baselines: Pegasos, and the subgradient method that takes the penalty's subgradient instead of its prox."""
+"""Named baselines: Pegasos, and the subgradient method that uses the penalty's subgradient instead of its prox."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spom.solvers.linear.problem import Engine, Loss, Problem, compiled_loss
 
 @kernel("float64(Examples, float64[::1], float64[::1], float64, int64, boolean)")
 def pegasos_rounds(rows: Examples, v: Floats, numbers: Floats, strength: float, done: int, project: bool) -> float:
-    """Pegasos on w = a v, with a and the squared norm of w in `numbers`: a row costs what it has. Sum of losses."""
+    """Run Pegasos on w = a v, with a and the squared norm of w in `numbers`; return the sum of losses."""
     total = 0.0
     indptr, indices, data = rows.indptr, rows.indices, rows.data
     a, squared = numbers[0], numbers[1]
@@ -41,7 +41,7 @@ def pegasos_rounds(rows: Examples, v: Floats, numbers: Floats, strength: float, 
         total += rows.weight[i] * max(0.0, 1.0 - margin)
         shrink = 1.0 - 1.0 / t
         if t == 1 or a < 1e-100:
-            # a would become zero, or is about to underflow: put it into v.
+            # a would become zero, or is about to underflow: move it into v.
             for j in range(v.size):
                 v[j] *= a * shrink
             a = 1.0
@@ -63,7 +63,7 @@ def pegasos_rounds(rows: Examples, v: Floats, numbers: Floats, strength: float, 
 
 @kernel("float64(Examples, float64[::1], Loss, float64[::1], float64, float64)")
 def subgradient_rounds(rows: Examples, steps: Floats, loss: Loss, w: Floats, l1: float, l2: float) -> float:
-    """w <- w - eta (g + l1 sign(w) + l2 w), all of w in each round. Sum of losses."""
+    """w <- w - eta (g + l1 sign(w) + l2 w), for all of w in each round; return the sum of losses."""
     total = 0.0
     indptr, indices, data = rows.indptr, rows.indices, rows.data
     for place in range(rows.order.size):
@@ -120,7 +120,7 @@ class PegasosRounds:
     cost="O(non-zeros) per round",
 )
 class Pegasos(OnlineProximal):
-    """strength/2 norm2(w)^2 + mean hinge loss: w <- (1 - 1/t) w + y x / (strength t) where the margin is below 1.
+    """strength/2 norm2(w)^2 + mean hinge loss: w <- (1 - 1/t) w + y x / (strength t) if the margin is below 1.
 
     Then the projection onto the ball of radius 1 / sqrt(strength) (Shalev-Shwartz, Singer and Srebro 2007).
 
@@ -183,7 +183,7 @@ class SubgradientRounds:
     cost="O(features) per round",
 )
 class Subgradient(OnlineProximal):
-    """w <- w - eta (g + a subgradient of the penalty at w), for l1 and squared l2: what a prox is compared with.
+    """w <- w - eta (g + a subgradient of the penalty at w), for l1 and squared l2: a baseline for the prox.
 
     It never puts a weight to exactly zero, and updates all of w in each round.
 

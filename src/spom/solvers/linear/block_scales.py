@@ -1,9 +1,9 @@
-r"""Penalties that look at block norms alone, on sparse rows: each block is a scale times a vector.
+r"""Penalties of block norms alone, on sparse rows: each block is a scale times a vector.
 
 The prox of such a penalty (sparse MKL, the group lasso, lq and elastic-net MKL) multiplies each block by a number that
-depends on the norms of all blocks (Prop. 1 of SPOM). So w_m = a_m v_m is kept with its norm: a row touches the
-coordinates it has, the prox touches the M norms and scales, and nothing else moves. A block that the prox puts to
-zero gets a new stamp, and what was written under an old one counts as zero.
+depends on the norms of all blocks (Prop. 1 of SPOM). So w_m = a_m v_m is kept with its norm: a row changes only its own
+coordinates, and the prox only the M norms and scales. When the prox makes a block zero, the block gets a new stamp, and
+values written under an older stamp count as zero.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from spom.solvers.linear.full_update import DISTANCE, count_gradient
 from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
-# Rows of the table of blocks: scale, squared norm, its largest value since it was last summed up.
+# Rows of the table of blocks: scale, squared norm, the largest squared norm since it was last computed.
 SCALE, SQUARED, PEAK = range(3)
-# What all blocks share: the sums of `full_update`, and then the intercept.
+# Shared by all blocks: the sums of `full_update`, followed by the intercept.
 INTERCEPT = 2
-# A squared norm is summed up again below this part of its peak; a scale goes into its vector below this size.
+# A squared norm is recomputed below this fraction of its peak. A scale below this size is moved into its vector.
 LOST, TINY = 1e-4, 1e-120
 
 
@@ -46,7 +46,7 @@ class Scales(NamedTuple):
 
 @kernel("void(Scales, int64)")
 def renew(state: Scales, m: int) -> None:
-    """Put the scale of a block into its vector, and sum its squared norm up again."""
+    """Move the scale of a block into its vector, and recompute its squared norm."""
     total = 0.0
     v, table = state.v, state.table
     for e in range(state.ptr[m], state.ptr[m + 1]):
@@ -61,7 +61,7 @@ def renew(state: Scales, m: int) -> None:
 
 @kernel("float64(Scales, Rounds, int64, float64, float64)")
 def step_size(state: Scales, rounds: Rounds, t: int, slope: float, size: float) -> float:
-    """The step of round t, for a row with this squared norm (an intercept counts one) and derivative."""
+    """Return the step of round t, for a row with this derivative and squared norm (an intercept adds 1)."""
     eta: float = rounds.steps[t]
     sums, table = state.sums, state.table
     if rounds.mode == PLAIN:
@@ -78,7 +78,7 @@ def step_size(state: Scales, rounds: Rounds, t: int, slope: float, size: float) 
 
 @kernel("void(Examples, int64, Scales, float64, float64[::1], float64[::1])")
 def move_row(rows: Examples, i: int, state: Scales, change: float, dots: Floats, squares: Floats) -> None:
-    """w <- w - change x_i, and the squared norms with it; `dots` and `squares` of the row's blocks become zeros."""
+    """w <- w - change x_i, with squared norms updated; `dots` and `squares` of the row's blocks are reset to zero."""
     v, table, blocks = state.v, state.table, state.blocks
     shift = rows.indptr[i] if rows.dense else 0
     count = table.shape[1] - 1
@@ -93,7 +93,7 @@ def move_row(rows: Examples, i: int, state: Scales, change: float, dots: Floats,
         if squares[m] > 0.0:
             table[SQUARED, m] += change * (change * squares[m] - 2.0 * dots[m])
             table[PEAK, m] = max(table[PEAK, m], table[SQUARED, m])
-            # Where most of a norm was lost its rounding errors were not.
+            # If most of a norm cancelled, its rounding errors remain.
             if m < count and table[SQUARED, m] < LOST * table[PEAK, m]:
                 renew(state, m)
             squares[m] = 0.0
@@ -102,7 +102,7 @@ def move_row(rows: Examples, i: int, state: Scales, change: float, dots: Floats,
 
 @kernel("void(Scales, Prox, float64, float64[::1])")
 def shrink_blocks(state: Scales, prox: Prox, eta: float, norms: Floats) -> None:
-    """The prox of the penalty on the norms; each block's scale follows its norm. `norms` is scratch."""
+    """Apply the prox of the penalty to the norms, and scale each block to its new norm. `norms` is scratch."""
     table = state.table
     for m in range(norms.size):
         norms[m] = math.sqrt(max(table[SQUARED, m], 0.0))
@@ -124,7 +124,7 @@ def shrink_blocks(state: Scales, prox: Prox, eta: float, norms: Floats) -> None:
 
 @kernel("float64(Examples, Rounds, Loss, Prox, Scales)")
 def block_rounds(rows: Examples, rounds: Rounds, loss: Loss, prox: Prox, state: Scales) -> float:
-    """One round for each row; returns the sum of the losses before each step."""
+    """Run one round per row, and return the sum of the losses before each step."""
     total = 0.0
     v, marks, blocks, stamps, table, sums = state.v, state.marks, state.blocks, state.stamps, state.table, state.sums
     count = table.shape[1] - 1
@@ -165,7 +165,7 @@ class BlockScales:
         self.prox = compiled_prox(norms, groups.count)
         features, count = problem.features, groups.count
         members = np.arange(features) if groups.block else groups.indices
-        # Coordinates in no group are one more block, the last, which no prox sees.
+        # Coordinates in no group form one more block, the last, on which no prox acts.
         blocks = np.full(features, count, dtype=np.int64)
         blocks[members] = np.repeat(np.arange(count), np.diff(groups.ptr))
         marks, stamps = np.zeros(features, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
@@ -180,7 +180,7 @@ class BlockScales:
         return total
 
     def _settle(self) -> None:
-        """Make all scales one and sum the norms up again, so that a saved run resumes to the same bits."""
+        """Set all scales to 1 and recompute the norms, so that a saved run resumes with the same bits."""
         s = self.state
         valid = s.marks == s.stamps[s.blocks]
         s.v[:] *= s.table[SCALE][s.blocks] * valid

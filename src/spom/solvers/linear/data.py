@@ -1,8 +1,8 @@
 """Rows of data as compiled loops take them: one form for dense and sparse rows, without a copy where possible.
 
-Row i has the entries `data[indptr[i]:indptr[i + 1]]`. Their columns are `indices` at the same places for CSR
-rows; for dense rows `indices` is 0, 1, ..., d - 1 once, and a loop reads `indices[k - shift]` with
-shift = indptr[i] where the rows are dense and 0 where they are not.
+Row i has the entries `data[indptr[i]:indptr[i + 1]]`. For CSR rows, `indices` holds their columns at the same places.
+For dense rows, `indices` is 0, 1, ..., d - 1 once. A loop reads `indices[k - shift]`, with shift = indptr[i] for dense
+rows and 0 for CSR rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from spom.core.prefetch import prefetch
 from spom.errors import DataError, Unsupported
 
 T = TypeVar("T")
-# How many rows ahead the start of a row (PLACES) and its first LONG entries (CONTENTS) are prefetched; the processor
-# finds the rest by itself. On Zipf data with 44 entries per row 4 to 8 and 2 to 4 rows are equal within the noise.
+# How many rows ahead the start of a row (PLACES) and its first LONG entries (CONTENTS) are prefetched. The processor
+# prefetches the rest by itself. On Zipf data with 44 entries per row, 4 to 8 and 2 to 4 rows are equal within the
+# noise.
 PLACES, CONTENTS, LONG = 6, 3, 512
-# Consecutive rows that a sample takes.
+# The number of consecutive rows that a sample takes.
 RUN = 64
 _FLOATS, _INTS = "Array(float64, 1, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
 
@@ -50,7 +51,7 @@ def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
 
 @kernel("void(Examples, int64)")
 def look_ahead(rows: Examples, place: int) -> None:
-    """Bring what the rows after this place need into the cache: in shuffled order nothing else does."""
+    """Prefetch the data of the rows after this place; in shuffled order the processor does not."""
     indptr, last = rows.indptr, rows.order.size - 1
     prefetch(indptr, rows.order[min(place + PLACES, last)])
     i = rows.order[min(place + CONTENTS, last)]
@@ -68,7 +69,7 @@ def look_ahead(rows: Examples, place: int) -> None:
 
 @kernel("void(Examples, int64, float64[:, ::1])")
 def look_ahead_in(rows: Examples, place: int, table: Floats) -> None:
-    """The same, and the rows of a table that belong to the entries of the next row of data."""
+    """Do as `look_ahead`, and prefetch the table rows of the entries of the next data row."""
     look_ahead(rows, place)
     if not rows.dense:
         following = rows.order[min(place + 1, rows.order.size - 1)]
@@ -124,9 +125,9 @@ class Rows:
         return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=(len(self), self.columns))
 
     def sample(self, entries: float) -> Ints:
-        """Return rows with about this many entries in all, spread over the data; all rows if they have no more.
+        """Return rows with about this many entries in total, spread over the data; all rows if they have no more.
 
-        They come in runs, which memory delivers faster than single rows far apart.
+        They come in runs, which are faster to read than single rows far apart.
         """
         apart = RUN * max(1, round(self.data.size / entries))
         starts = np.arange(0, len(self), apart, dtype=np.int64)
@@ -184,7 +185,7 @@ def as_rows(
     """Return checked rows: finite numbers, one target per row, targets of the kind that the loss takes.
 
     X must have `columns` features, if given. With `mean` the weights are scaled to mean one. `jobs` threads check the
-    numbers; with `finite=False` a solver does, which may find infinite ones at no cost.
+    numbers; with `finite=False` the solver does, which may find infinite ones at no cost.
     """
     indptr, indices, data, dense, shape = _entries(X)
     n, d = shape
@@ -255,7 +256,7 @@ def _weights(weight: ArrayLike | None, n: int, mean: bool) -> Floats:
     return values * (n / total)
 
 
-# A vector longer than this many times the mean row is too long to be updated in full at each round.
+# A vector with more than this many times the entries of the mean row is too long for a full update per round.
 MANY = 200
 
 

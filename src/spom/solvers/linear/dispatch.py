@@ -1,4 +1,4 @@
-"""Which engine runs a problem: decided before any work, with an error that names what would work instead."""
+"""The choice of the engine for a problem, made before any work; an error names what would work instead."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
     wanted = p.lazy is True or (p.lazy is None and not rows.dense)
     if may and wanted and form is not None:
         return LazyVector(p, form)
-    # Thresholds in the dual are not lazy: with l1 this is for data that are not too wide for full updates.
+    # Thresholds in the dual are not lazy, so with l1 the data must not be too wide for full updates.
     if _is_p_norm(p) and vector and form is not None and form.l2 == 0.0 and (form.l1 == 0.0 or not too_wide(rows)):
         return PNormVector(p, form.l1)
     if plain and vector and wanted and p.batch == 1 and not p.averages and (scales := _block_scales(p)) is not None:
         return scales
     if plain and p.loss.target == "class" and p.batch == 1 and not p.averages:
         kind = row_penalty(p.penalty, p.penalised[0])
-        # Adaptive steps by rows are this engine's own, whatever the data.
+        # Only this engine has adaptive steps by rows, so it takes them for dense data too.
         adaptive = p.step.mode != PLAIN
         if kind is not None and not (adaptive and kind.l2 > 0) and (wanted or adaptive):
             return LazyRows(p, kind)
@@ -116,7 +116,7 @@ def _forward_backward(problem: Problem, rows: Rows) -> Engine:
 
 
 def _block_scales(p: Problem) -> Engine | None:
-    """Return the engine of block scales, for a penalty of the norms of its own groups."""
+    """Return the engine of block scales, or None if the penalty is not a function of the norms of its own groups."""
     own = p.penalty.own_blocks(p.penalised)
     norms = None if own is None else own.penalty.on_norms(own.groups.count)
     if own is None or norms is None or not has_pointer(norms, (own.groups.count,)):
@@ -131,7 +131,7 @@ def _is_p_norm(p: Problem) -> bool:
 
 
 def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -> Step:
-    """Return the rule itself, or the theory's largest eta0 / sqrt(t) for these data."""
+    """Return the rule itself, or, for a `Theory` step, the largest eta0 / sqrt(t) that the theory allows."""
     if not isinstance(step, Theory):
         return step
     from spom.theory import largest_step
@@ -140,7 +140,7 @@ def resolve_step(step: Step, loss: Any, penalty: Any, mirror: Any, rows: Rows) -
 
 
 def resolve_projection(projection: Any, loss: Any, penalty: Any, rows: Rows, outputs: int | None) -> Any:
-    """Return the set to project to, from None, a set, the radius of an l2 ball, or `"auto"`: the vacuous ball."""
+    """Return the set to project to, from None, a set, the radius of an l2 ball, or `"auto"` (contains the optimum)."""
     if projection is None:
         return None
     if isinstance(projection, str):

@@ -1,15 +1,15 @@
-r"""Dual averaging (Xiao 2010) and its AdaGrad form: theta from the sum of all gradients, with the penalty whole.
+r"""Dual averaging (Xiao 2010) and its AdaGrad form: theta from the sum of all gradients, with the whole penalty.
 
     theta_{t+1} = argmin  <G_t, w> + S_t Omega(w) + beta_t/2 norm2(w - theta_1)^2,
 
-with G_t the sum of eta_s g_s, S_t that of eta_s. The gradients' noise averages out before the threshold sees it,
-so coordinates and blocks whose mean gradient is below the strength stay at exactly zero, where the last iterate
-of forward-backward steps flickers. There is nothing to catch up with: theta_j is a function of G_j and the time.
+with G_t the sum of eta_s g_s and S_t that of eta_s. The noise of the gradients averages out before the threshold is
+applied. So coordinates and blocks whose mean gradient is below the strength stay exactly zero, while the last iterate
+of forward-backward steps fluctuates. Nothing needs to be caught up: theta_j is a function of G_j and the time.
 
 Rules: a plain rule eta_t is read as the weight eta_t = 1 and beta_t = 1 / eta_t, so that `InverseSqrt(eta0)` is
 Xiao's beta_t = sqrt(t) / eta0; AdaGrad has beta_tj = (delta + sqrt(sum of g_sj^2)) / eta0. `"auto"` weights round t
-by the largest distance r_t so far and has beta_t = sqrt(sum of squared gradients), so that a late and large r_t
-does not make old gradients larger; where the penalty is l1 and squared l2, each coordinate has its own r and sums.
+by the largest distance r_t so far, and has beta_t = sqrt(sum of squared gradients), so a late and large r_t
+does not make old gradients larger. If the penalty is l1 and squared l2, each coordinate has its own r and sums.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from spom.solvers.linear.problem import Engine, Loss, Problem, Rounds, compiled_
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: sum of weighted gradients, sum of their squares, largest value so far, and
-# the sum of weights up to the round in the last column; with fixed weights of one that sum is the time itself.
+# the sum of weights up to the round in the last column; with fixed weights of 1, that sum is the time itself.
 G, V, R, S, T0 = range(5)
 
 
 class Averages(NamedTuple):
-    """The sums of coordinates, the penalty, and how many rounds were before."""
+    """The sums of coordinates, the penalty, and the number of earlier rounds."""
 
     table: Annotated[Floats, "float64[:, ::1]"]
     l1: Annotated[float, "float64"]
@@ -60,7 +60,7 @@ def point(table: Floats, j: int, count: float, beta: float, l1: float, l2: float
 
 @kernel("void(float64[:, ::1], int64, float64, float64, float64, float64, int64, float64)")
 def collect(table: Floats, j: int, g: float, x: float, w: float, count: float, mode: int, delta: float) -> None:
-    """Add one gradient to the sums of a coordinate whose value is w; x is the entry that it comes from."""
+    """Add one gradient to the sums of a coordinate with the value w; x is the data entry it comes from."""
     if mode == FREE:
         table[j, S] += table[j, R] * (count - table[j, T0])
         table[j, T0] = count
@@ -77,7 +77,7 @@ def collect(table: Floats, j: int, g: float, x: float, w: float, count: float, m
 def averaging_rounds(
     rows: Examples, rounds: Rounds, loss: Loss, state: Averages, slopes: Floats, grad: Floats
 ) -> float:
-    """Rounds of `batch` rows each; steps[t] is the beta with which round t reads theta. `grad` is scratch of zeros."""
+    """Run rounds of `batch` rows each; steps[t] is the beta with which round t reads theta. `grad` is zeros."""
     total = 0.0
     indptr, indices, data = rows.indptr, rows.indices, rows.data
     table, l1, l2, done = state
@@ -106,7 +106,7 @@ def averaging_rounds(
                 grad[indices[k - shift]] += s * data[k]
             if rounds.intercept:
                 grad[bias] += s
-        # A coordinate that several rows of the batch have is taken once, with the first entry that is not zero: its
+        # A coordinate that several rows of the batch share is handled once, at the first entry that is not zero. Its
         # gradient is zero afterwards.
         for place in range(first, past):
             i = rows.order[place]
@@ -124,7 +124,7 @@ def averaging_rounds(
 
 
 def point_of(table: Floats, clock: tuple[float, float], form: Elastic, mode: int, delta: float) -> Floats:
-    """Return theta from a table of sums; the clock has the rounds and beta, the last row is the intercept's."""
+    """Return theta from a table of sums; `clock` is (rounds, beta), and the last row is the intercept's."""
     (g, squares, largest, weights, last), (rounds, scale) = table.T, clock
     total, beta = np.full(g.size, rounds), np.full(g.size, scale)
     if mode == FREE:
@@ -139,7 +139,7 @@ def point_of(table: Floats, clock: tuple[float, float], form: Elastic, mode: int
 
 
 class AveragingVector:
-    """Dual averaging for one score per example with l1 and squared l2: sparse rows cost what they have."""
+    """Dual averaging for one score per example with l1 and squared l2: a row costs time for its non-zeros only."""
 
     name = "dual averaging, lazy"
 
@@ -150,17 +150,17 @@ class AveragingVector:
         self._grad = np.zeros(problem.features + 1)
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """Return the same as `run`, which touches the coordinates of its rows alone; see `Staying`."""
+        """Do the same as `run`, which touches only the coordinates of its rows; see `Staying`."""
         return self.run(rows, order, steps)
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
-        """See `Staying`."""
+        """Remember the touched coordinates; see `Staying`."""
         return undo(self, {"table": self.table}, touched, ("rounds", "beta"))
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Run rounds over the rows in `order`; return the sum of the losses."""
         p = self.problem
-        # Round t reads the theta that rounds before it made, so its beta is that of the round before.
+        # Round t reads the theta of the rounds before it, so its beta is that of the previous round.
         betas = np.concatenate([[self.beta], 1.0 / steps])
         state = Averages(self.table, self.form.l1, self.form.l2, self.rounds)
         rounds, scratch = p.rounds(np.ascontiguousarray(betas[:-1])), (np.empty(p.batch), self._grad)
@@ -188,7 +188,7 @@ class AveragingVector:
 
 
 class AveragingFull(FullUpdate):
-    """Dual averaging with any penalty that has a prox: one full prox per round, one step for all coordinates."""
+    """Dual averaging with any penalty that has a prox: one full prox per round, and one step for all coordinates."""
 
     name = "dual averaging, eager"
 
@@ -223,7 +223,7 @@ class AveragingFull(FullUpdate):
         return {**super().pack(), "total": self.total.copy(), "weights": np.array(self.weights)}
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Resume from a saved run, or start at a point."""
+        """Resume from a saved run, or start from a point."""
         super().unpack(theta, internal)
         if "total" in internal:
             self.total, self.weights = internal["total"].copy(), float(internal["weights"])

@@ -1,9 +1,9 @@
 r"""Rounds that update all of theta: any penalty, any projection, any mirror map, one score or many.
 
-One round: the gradient g of a batch; theta <- theta - eta g; J proximal steps; a projection. With a penalty and
-a projection that are compiled and the Euclidean map the whole loop is compiled; otherwise each round is a few
-calls. Adaptive steps divide by sqrt(sum of squared gradients), one sum for each coordinate where the penalty is
-l1 and squared l2, so that the prox in that metric is exact, and a single one for all where it ties coordinates.
+A round computes the gradient g of a batch, takes theta <- theta - eta g and J proximal steps, and projects. With a
+compiled penalty and projection and the Euclidean map, the whole loop is compiled. Otherwise each round is a few
+calls. Adaptive steps divide by sqrt(sum of squared gradients). If the penalty is l1 and squared l2, there is one sum
+per coordinate, so the prox in that metric is exact. If the penalty couples coordinates, there is a single sum.
 The parameter-free step multiplies by the largest distance from the start so far: distance over gradients
 (Ivgi, Hinder and Carmon 2023).
 """
@@ -32,21 +32,21 @@ from spom.solvers.linear.problem import (
 )
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
-# What an adaptive step for all of theta remembers: the sum of squared gradients and the largest distance so far.
+# The state of an adaptive step for all of theta: the sum of squared gradients and the largest distance so far.
 GRADIENTS, DISTANCE = range(2)
 
 
 class Losses(NamedTuple):
-    """Losses of one score and of many, of which one is in use."""
+    """A loss of one score and a loss of several; only one is in use."""
 
     one: Loss
     many: RowLoss
 
 
 class Whole(NamedTuple):
-    """theta with the intercept as its last row, where it started, the sum of iterates, and what steps remember.
+    """theta with the intercept as its last row, its start, the sum of iterates, and the state of adaptive steps.
 
-    `squares` and `largest` are of each entry where the metric is diagonal, else empty.
+    `squares` and `largest` have one number per entry if the metric is diagonal, else they are empty.
     """
 
     theta: Annotated[Floats, "float64[:, ::1]"]
@@ -69,7 +69,7 @@ def both_losses(loss: Any) -> Losses:
 def batch_gradient(
     rows: Examples, first: int, past: int, theta: Floats, grad: Floats, intercept: bool, losses: Losses
 ) -> float:
-    """`grad` becomes the mean gradient of rows order[first:past] at theta; returns the sum of their losses."""
+    """Set `grad` to the mean gradient of rows order[first:past] at theta; return the sum of their losses."""
     total = 0.0
     indptr, indices, data, one, many = rows.indptr, rows.indices, rows.data, losses.one, losses.many
     columns = theta.shape[1]
@@ -124,7 +124,7 @@ def count_gradient(sums: Floats, squared: float, distance: float, first: float) 
 def single_step(
     theta: Floats, grad: Floats, start: Floats, sums: Floats, eta: float, mode: int, delta: float, norm: float
 ) -> float:
-    """theta <- theta - s grad with one s for all, which is returned; `norm` is that of the first row."""
+    """theta <- theta - s grad with a common step s, which is returned; `norm` is that of the batch's first row."""
     step = eta
     if mode != PLAIN:
         squares = 0.0
@@ -145,7 +145,7 @@ def single_step(
 
 @kernel("void(Whole, Rounds, float64, float64, float64)")
 def diagonal_step(state: Whole, rounds: Rounds, eta: float, l1: float, l2: float) -> None:
-    """The step and the exact prox of l1 and squared l2 in the metric of each coordinate's squared gradients."""
+    """Take the step and the exact prox of l1 and squared l2 in the metric of each coordinate's squared gradients."""
     theta, squares, largest = state.theta, state.squares, state.largest
     for j in range(theta.shape[0]):
         for c in range(theta.shape[1]):
@@ -167,7 +167,7 @@ def diagonal_step(state: Whole, rounds: Rounds, eta: float, l1: float, l2: float
 
 @kernel("void(Examples, int64, int64, Whole, Rounds)")
 def first_reach(rows: Examples, first: int, past: int, state: Whole, rounds: Rounds) -> None:
-    """A coordinate met for the first time may move its part of the score by delta."""
+    """Set the distance of new coordinates, so that their part of the score may move by delta."""
     grad, largest, delta = state.grad, state.largest, rounds.delta
     columns = grad.shape[1]
     bias = grad.shape[0] - 1
@@ -190,7 +190,7 @@ def first_reach(rows: Examples, first: int, past: int, state: Whole, rounds: Rou
 def eager_rounds(
     rows: Examples, rounds: Rounds, losses: Losses, state: Whole, norms: Floats, prox: Prox, project: Prox
 ) -> float:
-    """Rounds of `batch` rows each; `norms` is empty, or has the l1 and squared l2 strengths for `diagonal_step`."""
+    """Run rounds of `batch` rows each; `norms` is empty, or has the l1 and squared l2 strengths for `diagonal_step`."""
     total = 0.0
     theta = state.theta
     flat = theta[: theta.shape[0] - 1].reshape(-1)
@@ -217,7 +217,7 @@ def eager_rounds(
 
 
 class FullUpdate:
-    """What engines share that update all of theta: theta with the intercept as its last row, and sums."""
+    """The base of engines that update all of theta: theta with the intercept as its last row, and sums."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.losses = problem, both_losses(problem.loss)
@@ -254,10 +254,10 @@ class FullUpdate:
 
     def _step(self, eta: float, rows: Rows, i: int) -> None:
         """Take one step along `grad` and the prox of the penalty; i is the first row of the batch."""
-        raise NotImplementedError  # every engine has its own
+        raise NotImplementedError  # implemented by each engine
 
     def _reach(self, squared: float, distance: float, rows: Rows, i: int) -> float:
-        """Return the root of the sum of squared gradients, with this one, which is of row i; see `count_gradient`."""
+        """Return the root of the sum of squared gradients, including this one of row i; see `count_gradient`."""
         entries = rows.data[rows.indptr[i] : rows.indptr[i + 1]]
         first = self.problem.delta / math.sqrt(1.0 + float(entries @ entries))
         return float(count_gradient(self.sums, squared, distance, first))
@@ -279,7 +279,7 @@ class FullUpdate:
 
 
 class Eager(FullUpdate):
-    """Any one compiled penalty and projection, in the Euclidean geometry or AdaGrad's."""
+    """Any compiled penalty and projection, in the Euclidean geometry or AdaGrad's."""
 
     name = "forward-backward, eager"
 
@@ -328,7 +328,7 @@ class MirrorLoop(FullUpdate):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         if problem.mirror is not None:
-            # A pair that has no closed form is refused here, before any work.
+            # A pair without a closed form is rejected here, before any work.
             problem.mirror.prox(problem.penalty, np.zeros(problem.penalised), 1.0)
             if problem.projection is not None:
                 raise Unsupported(
@@ -349,7 +349,7 @@ class MirrorLoop(FullUpdate):
             self.table[-1] -= size * self.grad[-1]
 
     def _size(self, eta: float, w: Floats, g: Floats, rows: Rows, i: int) -> float:
-        """Return one step for all: eta over the root of the sum of squared dual norms, times the distance."""
+        """Return the common step: eta over the root of the sum of squared dual norms, times the distance."""
         p = self.problem
         begin = self.start[: p.features].reshape(p.penalised)
         if p.mirror is None:

@@ -1,9 +1,9 @@
 r"""Forward-backward steps for several scores: theta is a matrix, and a sparse example touches a few of its rows.
 
-The penalties are those whose skipped steps have a closed form on a row: l1 and squared l2 on its entries (as in
-`lazy_vector`), and the sum over rows of their l2 or l-inf norms, for which one prox with the sum of the steps is the
-same as one prox after another (Prop. 4 of FOBOS). Adaptive steps have one sum of squared gradients for each row, so
-that the prox in that metric stays the one of the row.
+Skipped steps of the penalties here have a closed form on a row. These are l1 and squared l2 on its entries (as in
+`lazy_vector`), and the sum over rows of their l2 or l-inf norms, for which one prox with the sum of the steps equals
+consecutive proxes (Prop. 4 of FOBOS). Adaptive steps have one sum of squared gradients per row, so the prox in that
+metric is still the prox of the row.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from spom.solvers.linear.lazy_vector import A, Lazy, P
 from spom.solvers.linear.problem import Problem, Rounds, RowLoss, compiled_row_loss
 from spom.solvers.steps import DIAGONAL, PLAIN
 
-# What the penalty of a row is made of: its entries, its l2 norm, its l-inf norm.
+# The kinds of row penalties: of its entries, its l2 norm, its l-inf norm.
 ENTRIES, L2_ROWS, LINF_ROWS = 0, 1, 2
-# Columns of the table beside theta: A and P at the last touch, h, sum of squared gradients, largest norm so far.
+# Columns of the table that accompanies theta: A and P at the last touch, h, sum of squared gradients, largest norm so
+# far.
 A0, P0, H, V, R = range(5)
 
 
 class RowPenalty(NamedTuple):
-    """A penalty that rows can be late for: strength sum_j weights_j of entries or norms, and l2/2 of squares.
+    """A penalty that can be postponed on rows: strength sum_j weights_j of entries or norms, and l2/2 of squares.
 
-    `weights` is empty where all are one.
+    `weights` is empty if all are 1.
     """
 
     kind: Annotated[int, "int64"]
@@ -40,7 +41,7 @@ class RowPenalty(NamedTuple):
 
 
 def row_penalty(penalty: Penalty, rows: int) -> RowPenalty | None:
-    """Return the penalty of a matrix of so many rows in this form."""
+    """Return the penalty of a matrix with `rows` rows in this form; None if it has no such form."""
     elastic, norms = penalty.elastic(), penalty.norm_sum(rows)
     if elastic is not None:
         return RowPenalty(ENTRIES, elastic.l1, elastic.l2, np.zeros(0))
@@ -51,7 +52,7 @@ def row_penalty(penalty: Penalty, rows: int) -> RowPenalty | None:
 
 @kernel("void(float64[:, ::1], int64, float64)")
 def shrink_largest(theta: Floats, j: int, cut: float) -> None:
-    """The prox of cut norm_inf on row j: entries are capped at t with sum of max(abs(w) - t, 0) = cut."""
+    """Apply the prox of cut norm_inf to row j: cap its entries at t, where the sum of max(abs(w) - t, 0) is cut."""
     total = 0.0
     for c in range(theta.shape[1]):
         total += abs(theta[j, c])
@@ -60,7 +61,8 @@ def shrink_largest(theta: Floats, j: int, cut: float) -> None:
         return
     cap, count = -1.0, theta.shape[1] + 1
     while True:
-        # The cap from the entries above the last one; it rises until no entry drops out. Rounding may let some back in.
+        # The cap follows from the entries above the last cap. It rises until no entry drops out; rounding may readmit
+        # some.
         above, size = 0, 0.0
         for c in range(theta.shape[1]):
             if abs(theta[j, c]) > cap:
@@ -103,7 +105,7 @@ def catch_up_row(theta: Floats, table: Floats, j: int, kind: int, weight: float,
 
 @kernel("void(float64[:, ::1], float64[:, ::1], int64, float64[::1], float64, float64, int64, float64)")
 def move_row(theta: Floats, table: Floats, j: int, g: Floats, x: float, eta: float, mode: int, delta: float) -> None:
-    """theta_j <- theta_j - eta h_j x g, and h_j for the proxes to come."""
+    """theta_j <- theta_j - eta h_j x g, and update h_j for the next proxes."""
     step = eta
     if mode != PLAIN:
         squared = 0.0
@@ -131,7 +133,7 @@ def move_row(theta: Floats, table: Floats, j: int, g: Floats, x: float, eta: flo
 def row_rounds(
     rows: Examples, rounds: Rounds, loss: RowLoss, penalty: RowPenalty, clock: Floats, theta: Floats, table: Floats
 ) -> float:
-    """One round for each row of data; returns the sum of the losses before each step."""
+    """Run one round per row of data, and return the sum of the losses before each step."""
     total = 0.0
     bias = theta.shape[0] - 1
     kind, weights, mode, delta = penalty.kind, penalty.weights, rounds.mode, rounds.delta

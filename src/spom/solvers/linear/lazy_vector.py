@@ -1,16 +1,16 @@
-r"""Forward-backward steps that cost what a sparse row costs: l1 and squared l2, with plain or adaptive steps.
+r"""Forward-backward steps at the cost of a sparse row's non-zeros: l1 and squared l2, with plain or adaptive steps.
 
-A round takes w <- w - eta g and then the prox of eta (l1 norm1 + l2/2 norm2^2). A coordinate in which no row
-has an entry for a while sees proxes alone, and they have a closed form. With P_t the product of (1 + l2 eta_s)
-and A_t the sum of l1 eta_s P_{s-1}, both up to round t, a coordinate left at round r has at round t the value
+A round takes w <- w - eta g and then the prox of eta (l1 norm1 + l2/2 norm2^2). Between two rows with an entry in a
+coordinate, this coordinate only passes through proxes, which have a closed form. With P_t the product of (1 + l2 eta_s)
+and A_t the sum of l1 eta_s P_{s-1}, both up to round t, a coordinate last touched in round r has in round t the value
 
     soft(w, (A_t - A_r) / P_r) P_r / P_t,
 
-so it is only brought up to date when a row needs it, and at the end. With adaptive steps eta_t h_j, where h_j
-moves only in rounds that touch coordinate j, the same holds for l1 with the threshold h_j (A_t - A_r).
+so it is only updated when a row needs it, and at the end. With adaptive steps eta_t h_j, where h_j
+changes only in rounds that touch coordinate j, the same holds for l1 with the threshold h_j (A_t - A_r).
 
 Sums of iterates, for the average, have closed forms too: with C_t the sum of 1 / P_s and B_t that of A_s / P_s,
-the rounds r < s <= t add (P_r abs(w) + A_r) (C_t - C_r) - (B_t - B_r) up to where the coordinate reaches zero.
+the rounds r < s <= t add (P_r abs(w) + A_r) (C_t - C_r) - (B_t - B_r) until the coordinate reaches zero.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss, un
 from spom.solvers.steps import DIAGONAL, FREE, PLAIN
 
 # Columns of the table of coordinates: value, A and P when it was last touched, h, sum of squared gradients,
-# largest value so far; then the round of the last touch and the sum of iterates, where averages are kept.
+# largest value so far; then the round of the last touch and the sum of iterates, if averages are kept.
 W, A0, P0, H, V, R, T0, SUM = range(8)
-# Rows of the clock: the sums of the module's text, before the first and after each round.
+# Rows of the clock: the sums of the module docstring, before the first and after each round.
 A, P, B, C = range(4)
-# Columns of the scratch of a mini-batch: gradients, the list of touched coordinates, the entry first met.
+# Columns of the scratch of a mini-batch: gradients, the list of touched coordinates, the first entry met.
 GRADIENT, TOUCHED, ENTRY = range(3)
-# P is started afresh before it gets larger than exp of this.
+# P is restarted before it exceeds exp of this.
 LOG_RANGE = 200.0
 
 
 @kernel("float64(float64[:, ::1], int64, float64, float64)")
 def value_at(table: Floats, j: int, a: float, p: float) -> float:
-    """The value of one coordinate at the time with A = a and P = p."""
+    """Return the value of one coordinate at the time with A = a and P = p."""
     w = float(table[j, W])
     if w == 0.0:
         return w
@@ -59,13 +59,13 @@ def catch_up(table: Floats, j: int, a: float, p: float) -> None:
 
 @kernel("void(float64[:, ::1], int64, int64, float64[:, ::1])")
 def add_iterates(table: Floats, j: int, t: int, clock: Floats) -> None:
-    """Add the values of rounds after the last touch, up to t, to the sum of iterates; `clock` has A, P, B, C."""
+    """Add the values of the rounds after the last touch, up to t, to the sum of iterates; `clock` has A, P, B, C."""
     r = int(table[j, T0])
     table[j, T0] = t
     w = table[j, W]
     if w == 0.0 or t <= r:
         return
-    # The last round at which the coordinate is not zero, by bisection: A rises.
+    # The last round at which the coordinate is not zero, by bisection, as A increases.
     reach = clock[A, r] + abs(w) * clock[P, r] / table[j, H] if table[j, H] > 0.0 else math.inf
     low, high = r, t
     while low < high:
@@ -80,7 +80,7 @@ def add_iterates(table: Floats, j: int, t: int, clock: Floats) -> None:
 
 @kernel("void(float64[:, ::1], int64, float64, float64, float64, int64, float64)")
 def move(table: Floats, j: int, g: float, x: float, eta: float, mode: int, delta: float) -> None:
-    """The gradient step of one coordinate, and its h for the proxes to come; x is the entry that g belongs to."""
+    """Take the gradient step of one coordinate, and update its h for the next proxes; x is the entry of g."""
     if g == 0.0:
         return
     if mode == PLAIN:
@@ -102,7 +102,7 @@ def move(table: Floats, j: int, g: float, x: float, eta: float, mode: int, delta
 def batch_move(
     rows: Examples, first: int, past: int, table: Floats, grad: Floats, slopes: Floats, rounds: Rounds, eta: float
 ) -> None:
-    """The steps of a mini-batch: each coordinate that it has moves once; `grad` is zeros, and stays so."""
+    """Take the steps of a mini-batch: each of its coordinates moves once; `grad` is zeros, before and after."""
     count = 0
     for place in range(first, past):
         i = rows.order[place]
@@ -128,7 +128,7 @@ def batch_move(
 def lazy_rounds(
     rows: Examples, rounds: Rounds, loss: Loss, clock: Floats, table: Floats, grad: Floats, slopes: Floats
 ) -> float:
-    """Rounds of `batch` rows each; returns the sum of the losses before each step."""
+    """Run rounds of `batch` rows each, and return the sum of the losses before each step."""
     total = 0.0
     bias = table.shape[0] - 1
     indptr, indices, data, dense = rows.indptr, rows.indices, rows.data, rows.dense
@@ -167,7 +167,7 @@ def lazy_rounds(
 
 @kernel("void(float64[:, ::1], int64, float64[:, ::1], boolean)")
 def settle(table: Floats, features: int, clock: Floats, averages: bool) -> None:
-    """Bring all coordinates to the end of the clock and start a new one."""
+    """Bring all coordinates to the end of the clock and start a new clock."""
     last = clock.shape[1] - 1
     for j in range(features):
         if averages:
@@ -183,7 +183,7 @@ def settle(table: Floats, features: int, clock: Floats, averages: bool) -> None:
 
 @kernel("void(float64[:, ::1], int64, float64, float64, float64[::1])")
 def values_at(table: Floats, features: int, a: float, p: float, out: Floats) -> None:
-    """The values of the penalised coordinates at the time with A = a and P = p."""
+    """Write the values of the penalised coordinates at the time with A = a and P = p to `out`."""
     for j in range(features):
         out[j] = value_at(table, j, a, p)
 
@@ -215,9 +215,9 @@ def clock_parts(l2: float, steps: Floats) -> Iterator[slice]:
 
 
 class Lazy:
-    """What lazy engines share: a table with one row per coordinate (or row of a matrix), and the clock of the penalty.
+    """The base of lazy engines: a table with one row per coordinate (or row of a matrix), and the clock of the penalty.
 
-    `clock` has the rounds since all coordinates were up to date, and `late` is their number.
+    `clock` covers the rounds since all coordinates were up to date, and `late` is their number.
     """
 
     def __init__(self, problem: Problem, l1: float, l2: float, columns: int) -> None:
@@ -229,12 +229,12 @@ class Lazy:
         self.clock, self.late = np.array([[0.0], [1.0]]), 0
 
     def _loop(self, rows: Examples, rounds: Rounds) -> float:
-        """Run rounds by the clock; return the sum of the losses."""
-        raise NotImplementedError  # every engine has its own
+        """Run rounds with the clock; return the sum of the losses."""
+        raise NotImplementedError  # implemented by each engine
 
     def _settle(self) -> None:
         """Bring everything to the end of the clock."""
-        raise NotImplementedError  # every engine has its own
+        raise NotImplementedError  # implemented by each engine
 
     def _tables(self) -> Arrays:
         """Return the arrays that rounds write."""
@@ -258,13 +258,13 @@ class Lazy:
         return float(total)
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """See `Staying`."""
+        """Run rounds with postponed updates; see `Staying`."""
         if self.problem.averages or float(np.log1p(self.strengths[1] * steps).sum()) > 0.5 * LOG_RANGE:
             return None
         return self._rounds(rows, order, steps)
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
-        """See `Staying`."""
+        """Remember the touched coordinates; see `Staying`."""
         # One pass over all coordinates every few rounds costs little, and keeps A and P small.
         if self.late > self.problem.features or math.log(self.clock[P, -1]) > 0.5 * LOG_RANGE:
             self.settle()
@@ -281,7 +281,7 @@ class Lazy:
         return total
 
     def _packed_late(self, late: Floats) -> Arrays:
-        """Return the late coordinates, and the clock of the rounds that they miss."""
+        """Return the late coordinates, and the clock of the rounds that they have missed."""
         return {
             "late": np.ascontiguousarray(late),
             "late.clock": np.array([*self.clock[:2, -1], self.late, *self.strengths]),
@@ -309,12 +309,12 @@ class LazyVector(Lazy):
             )
         super().__init__(problem, *form, columns=8)
         self.table[:, P0] = 1.0
-        # Plain steps have h = 1; an adaptive one has none until the coordinate is met, and its value is zero.
+        # Plain steps have h = 1; adaptive steps have h = 0 until the coordinate is met.
         self.table[:, H] = 1.0 if problem.step.mode == PLAIN else 0.0
         self.loss = compiled_loss(problem.loss)
         adaptive = [H, V, R] if problem.step.mode in (DIAGONAL, FREE) else []
         self._saved = adaptive + ([SUM] if problem.averages else [])
-        # Scratch of mini-batches: zeros between two rounds.
+        # Scratch of mini-batches: zeros between rounds.
         self._grad = np.zeros((problem.features if problem.batch > 1 else 0, 3))
         self._slopes = np.empty(problem.batch)
 

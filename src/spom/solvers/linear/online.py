@@ -43,7 +43,7 @@ OUTPUTS = ("last", "average", "both")
     cost="O(non-zeros) per round",
 )
 class OnlineProximal:
-    r"""min over theta of Omega(theta) + (1/N) sum_i phi(y_i, <theta, x_i>), one example after another.
+    r"""min over theta of Omega(theta) + (1/N) sum_i phi(y_i, <theta, x_i>), one example at a time.
 
     A round takes a subgradient g of one example's loss (of the mean over a mini-batch), a step in the dual of
     the mirror map, one proximal step for each term of the penalty, and a projection:
@@ -52,18 +52,18 @@ class OnlineProximal:
 
     Iterating yields a `State` after each pass over the data, after each block of a stream, or after every
     `every` rounds. `theta` has shape (features,), or (features, outputs) for a loss of several scores; with
-    `fit_intercept` it has one row more, the last, which no penalty sees. `loss` of a state is the mean loss
-    before each update since the last state; `objective` is computed where `objective=True`.
+    `fit_intercept` it has one more row, the last, which is not penalised. `loss` of a state is the mean loss
+    before each update since the last state; `objective` is computed if `objective=True`.
 
     Parameters
     ----------
     X, y : a dense or CSR matrix and targets (-1 and +1, real numbers, or class indices from 0, by the loss);
-        or, with y left out, a stream: an iterable of (X, y) or (X, y, sample_weight) blocks, read once.
+        or, without y, a stream: an iterable of (X, y) or (X, y, sample_weight) blocks, read once.
     loss, penalty, mirror : objects, or registered names. `penalty=None` is no penalty, `mirror=None` Euclidean.
-    step : `"auto"` (no number needed, see below), a number (constant), `"sqrt"` (1/sqrt(t)), `"epoch"`,
+    step : `"auto"` (no number needed, see Notes), a number (constant), `"sqrt"` (1/sqrt(t)), `"epoch"`,
         `"adagrad"`, `"theory"`, a rule of `spom.solvers.steps` with its own numbers, or a function of t = 1, 2, ...
     update : `"forward-backward"`, `"dual-averaging"`, `"proximal-point"`, or `"auto"`.
-    projection : a set of `spom.penalties`, the radius of an l2 ball, or `"auto"`: the ball that holds the optimum
+    projection : a set of `spom.penalties`, the radius of an l2 ball, or `"auto"`: the ball that contains the optimum
         anyway (Prop. 9 of SPOM).
     output : `"last"` iterate, `"average"` of the iterates, or `"both"`: theta is the last, `internal["average"]`
         the average.
@@ -72,21 +72,20 @@ class OnlineProximal:
     outputs : the number of scores of a multiclass loss; by default one more than the largest class in y.
     lazy : None chooses; False updates all of theta in each round; True insists on the lazy update.
     n_jobs : threads of proximal points of one score; everything else uses one. Each works on a part of the rows, and
-        the result is the same for the same number. A pass in more threads gets less far (on a million sparse rows 0.8,
-        3.6 and 9 % for 2, 4 and 8), so that many threads are for many passes.
-    regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; a state each round.
+            the result is the same for the same number. A pass with more threads makes less progress (on a million
+            sparse rows 0.8, 3.6 and 9 % less for 2, 4 and 8), so many threads are only useful for many passes.
+    regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; one state per round.
     start : a state to resume from: the same data give the same bits; other data continue the learning.
 
     Notes
     -----
     `step="auto"` needs no number. With an l1, squared l2 or elastic net penalty (for several scores also with l1/l2 or
     l1/l-inf over rows) it is the proximal point method with implicit dual steps (`update="proximal-point"`), which
-    on data in memory remembers one number per score of each example and converges to the optimum, and on a stream, for
-    one score, is implicit dual averaging. Anywhere else it
-    is distance over gradients, for each coordinate where the penalty allows it. Both are compared with the best
-    step of a grid in `benchmarks/online.py`.
+    on data in memory stores one number per score and example and converges to the optimum, and on a stream, for
+    one score, is implicit dual averaging. Otherwise it is distance over gradients, per coordinate if the penalty allows
+    it. Both are compared with the best step of a grid in `benchmarks/online.py`.
 
-    Sparse rows cost what their non-zeros cost wherever skipped proximal steps have a closed form. Where they have
+    Sparse rows cost time for their non-zeros only, wherever skipped proximal steps have a closed form. If they have
     none and the data are wide, `Unsupported` is raised and names what would work.
 
     Examples
@@ -102,7 +101,7 @@ class OnlineProximal:
     array([0, 1])
     """
 
-    # Whether proximal points compare passes on all rows, which a run to the optimum needs.
+    # Whether proximal points compare passes on all rows, as a run to the optimum needs.
     exact = False
 
     def __init__(
@@ -166,7 +165,7 @@ class OnlineProximal:
 
     @property
     def _checks_later(self) -> bool:
-        """Whether the engine itself finds out that X is not finite; a check first takes a twentieth of a pass."""
+        """Whether the engine itself detects that X is not finite; a separate check takes a twentieth of a pass."""
         return isinstance(self.step, Auto) and not self.stream and self.start is None
 
     def _rows(self, X: Any, y: Any, weight: Any, columns: int | None) -> Rows:
@@ -201,7 +200,7 @@ class OnlineProximal:
         return rows
 
     def _engine(self, problem: Problem, rows: Rows) -> Engine:
-        """Return what makes the rounds."""
+        """Return the engine that runs the rounds."""
         return engine_for(problem, rows)
 
 
@@ -219,7 +218,7 @@ class Run:
         self.engine: Engine | None = None
 
     def _set_up(self, rows: Rows) -> Engine:
-        """Return the engine, at its start: zero, or the state to resume from."""
+        """Create the engine at its start, which is zero or the state to resume from, and return it."""
         s = self.solver
         outputs = self._outputs(rows)
         size = rows.columns + s.fit_intercept
@@ -312,7 +311,7 @@ class Run:
     def stay(self, rows: Rows) -> bool:
         """Make one pass over a small block, without a state; return False if the engine cannot.
 
-        Nothing has changed after False, or after the error for a step that is too large.
+        If it returns False, or raises the error for a step that is too large, nothing has changed.
         """
         engine = self.engine or self._set_up(rows)
         small = not rows.dense and rows.data.size < rows.columns
@@ -365,7 +364,7 @@ class Run:
 
     def _penalised(self, theta: Any) -> Floats:
         if is_sparse(theta):
-            # Penalties of single entries: zeros count for nothing.
+            # The penalty is one of single entries, to which zeros do not contribute.
             return np.asarray(theta[: theta.shape[0] - self.solver.fit_intercept].data)
         return np.ascontiguousarray(theta[: theta.shape[0] - self.solver.fit_intercept])
 

@@ -1,11 +1,11 @@
-r"""Mirror descent with the p-norm map, one score an example: the dual vector is kept, and the sum behind its q-norm.
+r"""Mirror descent with the p-norm map, for one score per example: keeps the dual vector and the sum in its q-norm.
 
 With v the dual vector and S = sum of abs(v_j)^q, q = p / (p - 1), the weights are
 
     w_j = sign(v_j) abs(v_j)^(q-1) S^((2-q)/q),
 
-so that a step on a sparse row changes a few v_j and adds the change of their powers to S: the row costs what it has.
-With l1 the step thresholds all of v (SMIDAS), which changes S everywhere: then a round costs what v is long.
+so a step on a sparse row changes a few v_j and adds the change of their powers to S, in time linear in its non-zeros.
+With l1 the step thresholds all of v (SMIDAS), which changes S everywhere: a round then takes time linear in v's length.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from spom.core.jit import kernel
 from spom.solvers.linear.data import Examples, Rows
 from spom.solvers.linear.problem import Loss, Problem, Rounds, compiled_loss
 
-# S is summed up again after this many rounds, before its rounding errors add up.
+# S is recomputed after this many rounds, before its rounding errors accumulate.
 FRESH = 1000
-# Columns of the table: v_j and abs(v_j)^(q-1). Beside it, S and the intercept.
+# Columns of the table: v_j and abs(v_j)^(q-1). The separate numbers are S and the intercept.
 DUAL, POWER = range(2)
 SUM, INTERCEPT = range(2)
 
 
 @kernel("float64(float64[:, ::1], float64)")
 def power_sum(table: Floats, q: float) -> float:
-    """Sum of abs(v)^q, and abs(v)^(q-1) into its column."""
+    """Return the sum of abs(v)^q, and write abs(v)^(q-1) to its column."""
     total = 0.0
     for j in range(table.shape[0]):
         size = abs(table[j, DUAL])
@@ -41,7 +41,7 @@ def power_sum(table: Floats, q: float) -> float:
 def p_norm_rounds(
     rows: Examples, rounds: Rounds, loss: Loss, table: Floats, numbers: Floats, q: float, l1: float
 ) -> float:
-    """One round for each row; returns the sum of the losses before each step."""
+    """Run one round per row, and return the sum of the losses before each step."""
     total = 0.0
     indptr, indices, data = rows.indptr, rows.indices, rows.data
     for t in range(rows.order.size):
@@ -77,7 +77,7 @@ def p_norm_rounds(
 
 
 class PNormVector:
-    """The engine: the dual vector with its powers, their sum, and the intercept, which has the Euclidean map."""
+    """The engine: the dual vector with its powers, their sum, and the intercept, which uses the Euclidean map."""
 
     name = "mirror descent, p-norm"
 

@@ -1,4 +1,4 @@
-"""What the engines share: the problem, their protocol, and the bundles of steps and losses that loops take."""
+"""Shared by the engines: the problem, their protocol, and the bundles of steps and losses that loops take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spom.solvers.steps import Step
 
 
 class Engine(Protocol):
-    """What runs rounds: see the engines' own files."""
+    """The object that runs rounds; see the files of the engines."""
 
     name: str
 
@@ -41,21 +41,21 @@ class Engine(Protocol):
 class Staying(Engine, Protocol):
     """An engine that can be kept between the blocks of a stream, so that a block costs time for its own rows only.
 
-    Updates that it postpones are in `pack` under names that begin with "late"; `theta` applies them to a copy.
+    Updates that it postpones appear in `pack` under names that begin with "late"; `theta` applies them to a copy.
     """
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """Run as `run` does, but postpone the coordinates that no row has; return None if that is not possible yet."""
+        """Do as `run`, but postpone the coordinates that no row contains; return None if that is not possible yet."""
         ...
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
-        """Remember these coordinates; the function returned checks that they are finite, else restores them."""
+        """Remember these coordinates; the returned function checks that they are finite, and else restores them."""
         ...
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be solved, and how; the fields are those of `OnlineProximal`."""
+    """The problem and how to solve it; the fields are those of `OnlineProximal`."""
 
     loss: Any
     penalty: Penalty
@@ -79,12 +79,12 @@ class Problem:
 
     @property
     def penalised(self) -> tuple[int, ...]:
-        """The shape of the part of theta that the penalty sees."""
+        """The shape of the part of theta that is penalised."""
         return (self.features, *self.shape[1:])
 
     @property
     def delta(self) -> float:
-        """What an adaptive step starts from."""
+        """The starting value of an adaptive step."""
         return float(self.step.delta)
 
     def rounds(self, steps: Floats) -> Rounds:
@@ -93,7 +93,7 @@ class Problem:
 
 
 class Rounds(NamedTuple):
-    """The steps of some rounds, the rows of each, and how steps adapt (`mode`: see `spom.solvers.steps`)."""
+    """The steps of some rounds, the rows of each, and how the steps adapt (`mode`: see `spom.solvers.steps`)."""
 
     steps: Annotated[Floats, "float64[::1]"]
     batch: Annotated[int, "int64"]
@@ -104,7 +104,7 @@ class Rounds(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss of one score: pointers to its value and its derivative, and its numbers."""
+    """A loss of one score: pointers to its value and its derivative, and its parameters."""
 
     value: Annotated[Any, f"FunctionType({DERIVATIVE})"]
     derivative: Annotated[Any, f"FunctionType({DERIVATIVE})"]
@@ -112,7 +112,7 @@ class Loss(NamedTuple):
 
 
 class RowLoss(NamedTuple):
-    """A loss of several scores: a pointer that gives its value and writes its derivatives, and its numbers."""
+    """A loss of several scores: a pointer that gives its value and writes its derivatives, and its parameters."""
 
     row: Annotated[Any, f"FunctionType({DERIVATIVE_ROW})"]
     reals: Annotated[Floats, "float64[::1]"]

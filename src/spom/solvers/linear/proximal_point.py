@@ -1,25 +1,25 @@
-r"""Proximal points by dual coordinate steps: what `step="auto"` runs on data that are in memory.
+r"""Proximal points by dual coordinate steps: the method of `step="auto"` for data in memory.
 
-The outer iteration is the proximal point method in a diagonal metric M, one pass over the data each:
+The outer iteration is the proximal point method in a diagonal metric M, with one pass over the data per iteration:
 
     theta_{k+1} ~ argmin  (1/N) sum_i phi(y_i, x_i . w) + Omega(w) + 1/2 norm_M(w - theta_k)^2.
 
-The inner problem has a dual with one number a_i for each example, its loss's derivative. With
-v = -(1/N) sum_i a_i x_i and Omega = l1 norm1 + l2/2 norm2^2 its primal point is
+The inner problem has a dual with one number a_i per example, the derivative of its loss. With
+v = -(1/N) sum_i a_i x_i and Omega = l1 norm1 + l2/2 norm2^2, its primal point is
 
     w_j = soft(M_j theta_kj + v_j, l1) / (M_j + l2),
 
-so only u = M theta_k + v is kept: a row of data costs what its non-zeros cost, no coordinate needs to be caught
+so only u = M theta_k + v is kept. A row of data costs time for its non-zeros only, no coordinate needs to be caught
 up with later, and those below the threshold are exactly zero at all times. A step on example i minimises the
 dual along x_i, which is an implicit step: a = a_i solves a = phi'(y_i, x_i . w - q (a - a_i)), with q the
-squared norm of x_i over the coordinates that are not zero. In the first pass a_i starts from zero and this is
-dual averaging; later ones replace the example's old derivative by its new one, which removes the noise that
+squared norm of x_i over the coordinates that are not zero. In the first pass a_i starts from zero, and this is
+dual averaging. Later passes replace the example's old derivative by its new one. This removes the noise that
 keeps a plain stochastic step from the optimum (Shalev-Shwartz and Zhang 2013; Lin, Mairal and Harchaoui 2015).
 
 There is no step size. M_j = c L / N sqrt(s_j) sum_l sqrt(s_l), with s_j the mean square of feature j and L the
-loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 one for c = 1. c starts at 1/2, or above it where examples
-are many (`first_scale`), falls by a fifth after a pass that lowered the objective on a fixed sample of rows, and
-doubles after one that raised it, which is then taken back: any c > 0 converges, and the sample only decides how fast.
+loss's smoothness, makes the mean of L/N norm_{1/M}(x_i)^2 equal to 1 for c = 1. c starts at 1/2, or above it if there
+are many examples (`first_scale`). It falls by a fifth after a pass that lowered the objective on a fixed sample of
+rows, and doubles after one that raised it, which is undone. Any c > 0 converges; the sample only decides how fast.
 """
 
 from __future__ import annotations
@@ -52,30 +52,30 @@ from spom.solvers.linear.proximal_point_threads import parallel_pass
 from spom.solvers.linear.scores import mean_loss
 
 _CODES = {"Logistic": LOGISTIC, "Squared": SQUARED, "Hinge": HINGE}
-# The scale c of the metric: where it starts, how it falls and rises, and its limits.
+# The scale c of the metric: its start, its factors of decrease and increase, and its limits.
 START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
-# A rise by more than this on the sample calls for a look at all rows: a sample's optimum is not the optimum.
+# A relative rise above this on the sample is checked on all rows, as the optimum of a sample is not the optimum.
 ROOM = 1e-2
 # Up to this many examples per feature, a first pass may take the largest steps.
 FEW = 5.0
 # The metric is measured on a sample of rows with about this many entries.
 ENTRIES = 8e6
-# A change of a derivative below this part of the mean change of the pass before is not worth an update.
+# A change of a derivative below this fraction of the mean change in the previous pass is skipped.
 SMALL = 0.4
 
 
 def first_scale(n: float, total: float, squared: float) -> float:
-    """c for the first n examples: 1/2 sqrt(1 + n / (5 k)), k = (sum sqrt(s))^2 / sum(s) the features that count.
+    """c = 1/2 sqrt(1 + n / (5 k)) for the first n examples, with k = (sum sqrt(s))^2 / sum(s) effective features.
 
-    One pass leaves an error of about 1 / (n step) from the start and of step * k from the noise: where examples
-    are many for the features the step must be smaller, and the best one falls with sqrt(k / n).
+    One pass leaves an error of about 1 / (n step) from the start, and of step * k from the noise. With many examples
+    per feature the step must be smaller, and the best one falls with sqrt(k / n).
     """
     features = total**2 / squared if squared > 0 else 1.0
     return START * math.sqrt(1.0 + n / (FEW * features))
 
 
 class Passes:
-    """What proximal points share: a pass is kept if the objective does not rise, and scales the metric of the next.
+    """The base of proximal points: a pass is kept if the objective does not rise, and scales the next pass's metric.
 
     `kept` is the objective on the sample after the last pass that was kept.
     """
@@ -98,9 +98,9 @@ class Passes:
 
 
 class ProximalPoint(Passes):
-    """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module's text.
+    """The engine of `step="auto"`: theta, the dual numbers and the metric of a run; see the module docstring.
 
-    With `exact` the passes are compared on all rows, which a run to the optimum needs.
+    With `exact` the passes are compared on all rows, as a run to the optimum needs.
     """
 
     name = "proximal-point"
@@ -114,7 +114,7 @@ class ProximalPoint(Passes):
         ours = type(loss).__module__.startswith("spom.losses.")
         self.code = _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
         exponent, constant = loss.hoelder
-        # A loss that is not smooth has no L: its derivative moves by this much over a margin of one.
+        # A loss that is not smooth has no L; its derivative changes by this much over a margin of 1.
         self.smoothness = float(constant) if exponent > 0 else 1.0
         self.size = features + intercept
         self.anchor = np.zeros(self.size)
@@ -125,20 +125,20 @@ class ProximalPoint(Passes):
         self.passes, self.least, self._omega = 0, 0.0, 0.0
         self._sample: Ints = np.zeros(0, dtype=np.int64)
         self._lent = False
-        # u_j and 1 / (M_j + l2) side by side: one place in memory for each entry of a row; for each thread.
+        # u_j and 1 / (M_j + l2) side by side: one place in memory per entry of a row; one copy per thread.
         self._u, self._spare = np.empty((jobs, self.size, 2)), np.zeros(self.size)
 
     # --- the metric ----------------------------------------------------------------------------------
 
     def _prepare(self, rows: Rows) -> None:
-        """Set the metric for c = 1, and the rows on which passes are compared."""
+        """Set the metric for c = 1, and choose the rows on which passes are compared."""
         n = len(rows)
         some = n if self.exact else max(250, n // 40)
         self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
         chosen = rows.sample(ENTRIES)
         squares, least = rows.squares(chosen, self.jobs), 0.0
         if chosen.size < n:
-            # A feature that the sample has not met occurs about half a time in it.
+            # A feature that is not in the sample counts as if it occurred half a time.
             typical = float(rows.data[:1000] @ rows.data[:1000]) / max(1, rows.data[:1000].size)
             least = 0.5 * typical / chosen.size
         # In place: for very many features new arrays cost more than the roots.
@@ -162,7 +162,7 @@ class ProximalPoint(Passes):
         elif self.slopes.shape[0] != len(rows) or self.metric.size != self.anchor.shape[0]:
             raise DataError(f"the saved state is of {self.slopes.shape[0]} rows, and there are {len(rows)}")
         elif self.passes == 1:
-            # The first pass is kept whatever it did, and its loss is needed only now.
+            # The first pass is always kept, and its loss is only needed now.
             self.kept += self._sampled(rows, self.anchor)
         w = self._spare
         total, omega = self._loop(rows, order, self.scale)
@@ -186,7 +186,7 @@ class ProximalPoint(Passes):
             total, moved = self._steps(rows, order, self._u[0], 1.0)
         if not math.isfinite(total):
             rows.check_finite(self.jobs)
-        # Next time, changes far below the mean of this time's are left for later.
+        # The next pass postpones changes far below the mean change of this pass.
         self.least = SMALL * moved / max(1, order.size)
         ends = ranges(self.size, self.jobs)
         omega = in_threads(self.jobs, lambda k: close_pass(self._u[0], state, self._spare, ends[k], ends[k + 1]))
@@ -209,7 +209,7 @@ class ProximalPoint(Passes):
 
     def pack(self) -> Arrays:
         """Return what a saved run needs to resume."""
-        # Copies are made when the next pass begins, if there is one.
+        # They are copied when the next pass begins, if there is one.
         self._lent = True
         return {
             "dual": self.dual,

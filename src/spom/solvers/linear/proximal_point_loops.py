@@ -1,4 +1,4 @@
-"""The compiled loops of proximal points: the steps of a pass, what opens and closes it, and the metric.
+"""The compiled loops of proximal points: the steps of a pass, its start and end, and the metric.
 
 `proximal_point` explains the method; `u` has u_j and 1 / (M_j + l2) side by side.
 """
@@ -14,17 +14,17 @@ from spom.core.prefetch import prefetch
 from spom.solvers.linear.data import CONTENTS, Examples, look_ahead
 from spom.solvers.linear.problem import Loss
 
-# Losses whose implicit step has a form of its own; OTHER is solved by bisection.
+# Losses whose implicit step has a closed or special form; OTHER is solved by bisection.
 LOGISTIC, SQUARED, HINGE, OTHER = range(4)
-# The columns of u, and what `numbers` are.
+# The columns of u, and the entries of `numbers`.
 U, INVERSE = range(2)
 LEAST_CHANGE, CHANGES = range(2)
 
 
 class DualSteps(NamedTuple):
-    """What the steps of a pass change: u, the derivatives of the examples, and two numbers; and how they step.
+    """The data of a pass: u, the derivatives of the examples, two numbers, and the parameters of its steps.
 
-    The numbers are the least change of a derivative that is worth an update, and the sum of all changes, which grows.
+    The numbers are the smallest change of a derivative that is applied, and the running sum of all changes.
     """
 
     u: Annotated[Floats, "float64[:, ::1]"]
@@ -50,7 +50,7 @@ class Anchored(NamedTuple):
 
 @kernel("UniTuple(float64, 2)(float64, float64, float64, float64)", fastmath={"reassoc"})
 def logistic_slope(y: float, a: float, q: float, old: float) -> tuple[float, float]:
-    """The loss at the score a, and s = phi'(y, a - q (s - old)) by two Newton steps for the new score."""
+    """Return the loss at the score a, and s = phi'(y, a - q (s - old)) by two Newton steps for the new score."""
     m = y * a
     e = math.exp(-abs(m))
     value = math.log1p(e) + max(-m, 0.0)
@@ -67,16 +67,16 @@ def logistic_slope(y: float, a: float, q: float, old: float) -> tuple[float, flo
 
 @kernel("float64(float64, float64, float64, float64, int64, Loss)")
 def implicit_slope(y: float, a: float, q: float, old: float, code: int, loss: Loss) -> float:
-    """s = phi'(y, a - q (s - old)): the new derivative of an example with score a, for losses but the logistic."""
+    """s = phi'(y, a - q (s - old)): the new derivative of an example with score a, for all but the logistic loss."""
     if code == SQUARED:
         return (a - y + q * old) / (1.0 + q)
     if code == HINGE:
         if q == 0.0:
             return -y if y * a < 1.0 else 0.0
-        # In terms of p = -y s in [0, 1]: the margin becomes y a + q (p - p_old), and is 1 where p is inside.
+        # In terms of p = -y s in [0, 1]: the margin becomes y a + q (p - p_old), and is 1 if p is in (0, 1).
         p = -y * old + (1.0 - y * a) / q
         return -y * min(1.0, max(0.0, p))
-    # h(b) = b - a + q (phi'(b) - old) rises with slope >= 1: its root is between a and a - h(a).
+    # h(b) = b - a + q (phi'(b) - old) increases with slope >= 1: its root is between a and a - h(a).
     h = q * (loss.derivative(y, a, loss.reals) - old)
     low, high = (a - h, a) if h > 0.0 else (a, a - h)
     b = a
@@ -93,11 +93,11 @@ def implicit_slope(y: float, a: float, q: float, old: float, code: int, loss: Lo
 
 @kernel("float64(Examples, Loss, DualSteps)", fastmath={"reassoc"})
 def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
-    """One step on each row. Returns the sum of the losses met.
+    """Take one step on each row, and return the sum of the losses met.
 
-    The sum is NaN where a score was not finite, whatever the loss makes of that.
+    The sum is NaN if a score was not finite, whatever the loss of that score.
     """
-    # Held here, because a write to memory in each row would make the loop read everything else again.
+    # Local variables, because a write to memory in each row would make the loop reload everything else.
     total = moved = watch = 0.0
     indptr, indices, data, dense, y, weight, order = rows
     u, slopes, numbers, l1, boost, intercept, code = state
@@ -112,7 +112,7 @@ def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
         look_ahead(rows, place)
         prefetch(slopes, order[min(place + CONTENTS, order.size - 1)])
         if not dense:
-            # The places of the next row, so that they are there when it comes.
+            # Prefetch the coordinates of the next row.
             following = order[min(place + 1, order.size - 1)]
             for p in range(indptr[following], indptr[following + 1]):
                 prefetch(u, indices[p])
@@ -122,7 +122,7 @@ def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
             j = indices[start + p]
             z = u[j, U]
             x = data[low + p]
-            # Without a branch: whether a coordinate is above the threshold cannot be predicted.
+            # No branch here: whether a coordinate is above the threshold cannot be predicted.
             over = z - min(max(z, -l1), l1)
             scaled = x * u[j, INVERSE]
             a += scaled * over
@@ -168,9 +168,9 @@ def open_pass(u: Floats, state: Anchored) -> None:
 
 @kernel("float64(float64[:, ::1], Anchored, float64[::1], int64, int64)", fastmath={"reassoc"})
 def close_pass(u: Floats, state: Anchored, point: Floats, first: int, end: int) -> float:
-    """`point` becomes soft(u, l1) / (M + l2) and `dual` becomes v = u - M anchor, for coordinates in a range.
+    """Set `point` to soft(u, l1) / (M + l2) and `dual` to v = u - M anchor, for the coordinates first to end - 1.
 
-    Returns the penalty of that part of the point.
+    Return the penalty of that part of the point.
     """
     total = 0.0
     squares = 0.0
@@ -190,7 +190,7 @@ def close_pass(u: Floats, state: Anchored, point: Floats, first: int, end: int) 
 
 @kernel("UniTuple(float64, 2)(float64[::1], float64)", fastmath={"reassoc"})
 def take_roots(squares: Floats, least: float) -> tuple[float, float]:
-    """The roots of the squares, at least `least`, in their place; returns the sum of the roots, and of the squares."""
+    """Replace squares, raised to at least `least`, by their roots; return the sums of the roots and the squares."""
     total, squared = 0.0, 0.0
     for j in range(squares.size):
         s = max(squares[j], least)
@@ -202,6 +202,6 @@ def take_roots(squares: Floats, least: float) -> tuple[float, float]:
 
 @kernel("void(float64[::1], float64)")
 def scale_metric(metric: Floats, factor: float) -> None:
-    """factor times the roots; a feature that never occurs stays zero whatever its metric is, as long as that is not."""
+    """Multiply the roots by the factor. A feature that never occurs stays zero under any metric but 0, and gets 1."""
     for j in range(metric.size):
         metric[j] = factor * metric[j] if metric[j] != 0.0 else 1.0

@@ -1,13 +1,13 @@
-r"""The proximal point method of `proximal_point` for several scores: the dual numbers of an example are a vector.
+r"""The proximal point method of `proximal_point` for several scores: the dual variable of an example is a vector.
 
-theta is a matrix with one row per feature, u = M theta_k + v is one too, and a row of the primal point is the prox of
-the penalty's row at u_j, over M_j: entries thresholded (l1, with squared l2), or the whole row shrunk (sum over rows
-of l2 or l-inf norms). An example's step is one damped Newton step for its new scores, b = a - q (phi'(a) - s) / (1 +
-q L), and its new derivatives are those at b. Smooth losses only.
+theta is a matrix with one row per feature, and so is u = M theta_k + v. A row of the primal point is the prox of the
+penalty's row at u_j, over M_j: entries thresholded (l1, with squared l2), or the whole row shrunk (sum over rows of l2
+or l-inf norms). An example's step is one damped Newton step for its new scores, b = a - q (phi'(a) - s) / (1 + q L),
+and its new derivatives are those at b. Losses must be smooth.
 
-Without l1 and norms of rows (the penalty is squared l2, or none) the weights of a feature are u_j / (M_j + l2): a row
-of data costs one multiplication and one addition for each of its entries and classes, in loops that the compiler
-vectorises over classes. As with one score, changes far below the mean of the pass before are then left for later.
+Without l1 and norms of rows (the penalty is squared l2, or none), the weights of a feature are u_j / (M_j + l2). A row
+of data then costs one multiplication and one addition per entry and class, in loops that the compiler vectorises over
+classes. As with one score, changes far below the mean of the previous pass are then postponed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, 
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale
 
-# Rows of a table that are changed at a time.
+# The number of table rows that are changed at a time.
 PART = 4096
 
 
 class RowSteps(NamedTuple):
-    """What the steps of a pass change and use: u, 1 / (M + l2), the derivatives of the examples, and L of the loss."""
+    """The data of a pass: u, 1 / (M + l2), the derivatives of the examples, L of the loss, and the intercept."""
 
     u: Annotated[Floats, "float64[:, ::1]"]
     inverse: Annotated[Floats, "float64[::1]"]
@@ -41,13 +41,13 @@ class RowSteps(NamedTuple):
 
 @kernel("boolean(RowPenalty)")
 def has_no_threshold(penalty: RowPenalty) -> bool:
-    """Whether the penalty is squared l2 alone, or none."""
+    """Tell whether the penalty is squared l2 alone, or none."""
     return penalty.kind == ENTRIES and penalty.strength == 0.0
 
 
 @kernel("void(float64[:, ::1], int64, RowPenalty, float64[:, ::1])")
 def row_point(u: Floats, j: int, penalty: RowPenalty, out: Floats) -> None:
-    """The prox of the penalty's row at u_j, into the first row of `out`."""
+    """Write the prox of the penalty's row at u_j to the first row of `out`."""
     cut = penalty.strength * penalty.weights[j] if penalty.weights.size else penalty.strength
     if penalty.kind == ENTRIES:
         for c in range(u.shape[1]):
@@ -69,7 +69,7 @@ def row_point(u: Floats, j: int, penalty: RowPenalty, out: Floats) -> None:
 
 @kernel("float64(Examples, int64, RowPenalty, RowSteps, float64[::1], float64[:, ::1])")
 def score_row(rows: Examples, i: int, penalty: RowPenalty, state: RowSteps, scores: Floats, row: Floats) -> float:
-    """The scores of row i, and its squared norm over the features whose weights are not zero; `row` is scratch."""
+    """Compute `scores` of row i; return its squared norm over features with non-zero weights. `row` is scratch."""
     u, inverse, size, plain = state.u, state.inverse, scores.size, has_no_threshold(penalty)
     low, high = rows.indptr[i], rows.indptr[i + 1]
     shift = low if rows.dense else 0
@@ -97,9 +97,9 @@ def score_row(rows: Examples, i: int, penalty: RowPenalty, state: RowSteps, scor
 def rows_dual_pass(
     rows: Examples, loss: RowLoss, penalty: RowPenalty, state: RowSteps, least: float
 ) -> tuple[float, float]:
-    """One step on each row of data. Returns the sum of the losses met, and that of the changes of derivatives.
+    """Take one step per row of data; return the sum of the losses met, and that of the changes of derivatives.
 
-    `least` is the least change that is worth an update.
+    `least` is the smallest change that is applied.
     """
     total = moved = 0.0
     indices, data, u, slopes = rows.indices, rows.data, state.u, state.slopes
@@ -118,7 +118,7 @@ def rows_dual_pass(
         slope = 1.0 + q * state.smoothness
         damped = q / slope
         for c in range(size):
-            # Both are the same number. They are rounded as they always were, so that runs keep their bits.
+            # Both are the same number, with different rounding: each keeps the bits of earlier versions.
             if plain:
                 scores[c] -= damped * (new[c] - slopes[i, c])
             else:
@@ -145,7 +145,7 @@ def rows_dual_pass(
 
 @kernel("void(RowPenalty, RowSteps, float64[:, ::1])")
 def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
-    """The primal point of all rows; an intercept, the last one, has no penalty."""
+    """Compute the primal point of all rows; an intercept, the last one, has no penalty."""
     u, inverse = state.u, state.inverse
     row = np.empty((1, u.shape[1]))
     bias = u.shape[0] - 1
@@ -158,7 +158,7 @@ def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
 
 
 class ProximalPointRows(Passes):
-    """The engine of `step="auto"` for smooth losses of several scores; see the module's text."""
+    """The engine of `step="auto"` for smooth losses of several scores; see the module docstring."""
 
     name = "proximal-point, rows"
 
@@ -215,7 +215,7 @@ class ProximalPointRows(Passes):
         state = RowSteps(u, inverse, self.slopes, self.smoothness, self.intercept)
         total = self._steps(rows.examples(order), state)
         point = self._point(state)
-        # In parts, in place of u: tables of many classes are what takes the memory.
+        # In parts and in place, because tables of many classes take most of the memory.
         for low in range(0, metric.size, PART):
             u[low : low + PART] -= metric[low : low + PART, None] * self.anchor[low : low + PART]
         self.dual = u

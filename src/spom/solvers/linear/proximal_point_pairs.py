@@ -1,10 +1,10 @@
-r"""The proximal point method of `proximal_point_multiclass` with an l1 penalty, for tables too large to be written out.
+r"""The proximal point method of `proximal_point_multiclass` with an l1 penalty, for tables too large for memory.
 
-Of the table u = M theta_k + v a pass holds the pairs of a feature and a class that may have a weight: those that occur
-together in the training rows, and those with abs(u) > l1. v = -(1/N) sum_i a_i x_i is summed anew before each pass, so
-that a pair is found one pass after it has crossed the threshold, and the optimum is that of the whole table. theta is a
-CSR matrix. Where the derivatives a_i of all rows would take too much memory too, a row keeps those that are not small,
-and one number for the others, which are taken to be in proportion to the frequencies of the classes.
+Of the table u = M theta_k + v, a pass holds the pairs of a feature and a class that may have a weight: those that occur
+together in the training rows, and those with abs(u) > l1. v = -(1/N) sum_i a_i x_i is recomputed before each pass, so
+a pair is found one pass after it has crossed the threshold, and the optimum is that of the whole table. theta is a
+CSR matrix. If the derivatives a_i of all rows would also take too much memory, a row keeps those that are not small,
+and one number for the others, which are taken as proportional to the frequencies of the classes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from spom.solvers.linear.problem import Problem, RowLoss
 from spom.solvers.linear.proximal_point_multiclass import ProximalPointRows
 from spom.solvers.linear.scores import table_loss
 
-# Tables with more entries than this, an eighth of a gigabyte, are not written out; nor are derivatives of all rows.
+# Tables and derivatives of all rows with more entries than this, an eighth of a gigabyte, are not stored in full.
 LARGE = 1 << 24
-# The least number of derivatives that are kept for a row: those above 2 / KEPT, of which a row has fewer.
+# The minimum room per row for derivatives. Those above 2 / KEPT are kept, and a row has fewer than KEPT of them.
 KEPT = 64
-# Entries of tables that are processed at a time.
+# The number of table entries that are processed at a time.
 PART = 1 << 20
 
 
 class Pairs(NamedTuple):
-    """Pairs by feature: those of feature j are at places indptr[j] to indptr[j + 1] - 1; the intercept is apart."""
+    """Pairs by feature: those of feature j are at places indptr[j] to indptr[j + 1] - 1; the intercept is separate."""
 
     indptr: Annotated[Ints, "int64[::1]"]
     classes: Annotated[Any, "int32[::1]"]
@@ -56,7 +56,7 @@ class Slopes(NamedTuple):
 
 @kernel("void(Slopes, int64, float64[::1])")
 def read_slopes(slopes: Slopes, i: int, out: Floats) -> None:
-    """The derivatives of row i."""
+    """Write the derivatives of row i to `out`."""
     rest = slopes.rest[i]
     for c in range(out.size):
         out[c] = rest * slopes.prior[c]
@@ -69,7 +69,7 @@ def read_slopes(slopes: Slopes, i: int, out: Floats) -> None:
 
 @kernel("void(Slopes, int64, float64[::1])")
 def write_slopes(slopes: Slopes, i: int, new: Floats) -> None:
-    """Keep those of row i that are above the bound; `new` becomes what is kept."""
+    """Store the derivatives of row i above the bound; `new` becomes the stored ones, with the rest approximated."""
     count = 0
     rest = mass = 0.0
     for c in range(new.size):
@@ -89,7 +89,7 @@ def write_slopes(slopes: Slopes, i: int, new: Floats) -> None:
 
 @kernel("float64(Examples, RowLoss, Pairs, Slopes)")
 def pairs_dual_pass(rows: Examples, loss: RowLoss, pairs: Pairs, slopes: Slopes) -> float:
-    """One step on each row of data. Returns the sum of the losses met."""
+    """Take one step per row of data, and return the sum of the losses met."""
     total = 0.0
     indptr, indices, data, order = rows.indptr, rows.indices, rows.data, rows.order
     starts, classes, u, inverse, l1 = pairs.indptr, pairs.classes, pairs.u, pairs.inverse, pairs.l1
@@ -149,9 +149,9 @@ class Columns(NamedTuple):
 
 @kernel("int64(Columns, Slopes, float64, int64[::1], int32[::1], float64[::1])")
 def find_pairs(x: Columns, slopes: Slopes, l1: float, ends: Ints, classes: Any, u: Floats) -> int:
-    """The pairs of the features from ends[0] on, `ends.size` - 1 of them, and their u; how many there are.
+    """Find the pairs of the features from ends[0] on, `ends.size` - 1 of them, and their u; return their number.
 
-    `ends` becomes the places after the pairs of each feature.
+    `ends` is set to the ends of the pairs of each feature.
     """
     size, low, count = slopes.prior.size, ends[0], 0
     row, seen = np.empty(size), np.zeros(size, np.bool_)
@@ -166,7 +166,7 @@ def find_pairs(x: Columns, slopes: Slopes, l1: float, ends: Ints, classes: Any, 
                 c = slopes.places[i, s]
                 if c < 0:
                     break
-                # What is kept stands for itself: the rest's share is given back.
+                # Kept derivatives replace the share of the rest at their class.
                 row[c] -= part * (slopes.values[i, s] - slopes.rest[i] * slopes.prior[c])
             seen[int(x.y[i])] = True
         for k in range(x.places[j], x.places[j + 1]):
@@ -182,14 +182,14 @@ def find_pairs(x: Columns, slopes: Slopes, l1: float, ends: Ints, classes: Any, 
 
 
 def by_pairs(problem: Problem, penalty: RowPenalty, rows: Rows) -> bool:
-    """Return whether this engine is the one to take: an l1 penalty, sparse rows, and a large table."""
+    """Return whether to use this engine: an l1 penalty, sparse rows, and a large table."""
     large = problem.features * problem.shape[1] > LARGE
     return large and penalty.kind == ENTRIES and penalty.strength > 0.0 and not rows.dense
 
 
 @kernel("void(Slopes, float64[::1], float64[::1])")
 def sum_slopes(slopes: Slopes, share: Floats, out: Floats) -> None:
-    """-sum_i share_i a_i: what v is for the intercept."""
+    """out = -sum_i share_i a_i, which is v of the intercept."""
     row = np.empty(out.size)
     out[:] = 0.0
     for i in range(share.size):
@@ -256,7 +256,7 @@ class ProximalPointPairs(ProximalPointRows):
         return Pairs(starts, kept, values, bias, inverse, self.row_penalty.strength, self.intercept)
 
     def _weights(self, pairs: Pairs) -> Any:
-        """Return the primal point: those of the pairs that are not zero."""
+        """Return the primal point: the weights of the pairs that are not zero."""
         cut = pairs.l1
         weights = pairs.u - np.clip(pairs.u, -cut, cut)
         weights *= np.repeat(pairs.inverse[:-1], np.diff(pairs.indptr))
@@ -276,7 +276,7 @@ class ProximalPointPairs(ProximalPointRows):
     # --- what a state holds --------------------------------------------------------------------------
 
     def theta(self) -> Any:
-        """Return the point of the last pass that was kept, a CSR matrix."""
+        """Return the point of the last pass that was kept, as a CSR matrix."""
         return self.anchor
 
     def _kept(self) -> Arrays:

@@ -1,9 +1,9 @@
-"""A pass of proximal points in threads: each on its own part of the rows and its own u, and the changes are added.
+"""A pass of proximal points in threads: each has its own part of the rows and its own u, and the changes are added.
 
-Between two synchronisations the threads do not see each other, so each takes its steps as if its own changes were
-larger by a factor, the boost (Ma et al. 2015). Several threads that correct the same error correct it several times:
+Between two synchronisations, threads do not see each other's changes. So each takes its steps as if its own changes
+were larger by a factor, the boost (Ma et al. 2015). Several threads that correct the same error correct it repeatedly:
 the boost must grow with their number, or they oscillate. A small synchronisation exchanges the coordinates that occur
-often, a full one (a few per pass) all of them. The result depends on the number of threads alone: the same number
+often, a full one (a few per pass) all of them. The result depends only on the number of threads: the same number
 gives the same bits.
 """
 
@@ -20,17 +20,17 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.linear.data import in_threads, ranges
 
-# For each full synchronisation of a pass, how many small ones per thread come before it: the later ones count for
-# more. To move all of u costs more than the rounds between two small ones would save. The boost for a thread.
+# For each full synchronisation of a pass, the number of small ones per thread before it; the later ones have more
+# effect. More full ones would cost more time than the rounds they save. BOOST is the boost per thread.
 SYNCS, BOOST = (1, 3), 0.65
-# Which share of the coordinates occurs often, and up to how many all of them do.
+# The share of the coordinates that count as frequent, and the number up to which all of them do.
 SHARE, FEW = 1 / 32, 4096
 Steps = Callable[[Ints, Floats, float], tuple[float, float]]
 
 
 @kernel("void(float64[:, ::1], float64[::1], int64[::1], float64, float64[::1])")
 def send(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> None:
-    """news = factor times the change of u since it was `known`, at the places `where`; u becomes known + news."""
+    """news = factor (u - known) at the places `where`; then u and `known` become known + news."""
     for k in range(where.size):
         news[k] = factor * (u[where[k], 0] - known[k])
         known[k] += news[k]
@@ -39,7 +39,7 @@ def send(u: Floats, known: Floats, where: Ints, factor: float, news: Floats) -> 
 
 @kernel("void(float64[:, ::1], float64[::1], int64[::1], float64[::1])")
 def receive(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
-    """u, and what is known of it, change by the news of another thread."""
+    """Add the news of another thread to u and to `known`."""
     for k in range(where.size):
         known[k] += news[k]
         u[where[k], 0] = known[k]
@@ -49,9 +49,9 @@ def receive(u: Floats, known: Floats, where: Ints, news: Floats) -> None:
 def merge(
     copies: Floats, agreed: Floats, metric: Floats, cut: float, factor: float, last: bool, first: int, end: int
 ) -> None:
-    """agreed <- agreed + factor (sum of the changes of the copies) for rare coordinates in a range; copies become it.
+    """agreed <- agreed + factor (sum of the changes of the copies), for rare coordinates in a range; copies become it.
 
-    The coordinates above the cut have been exchanged: all copies agree up to rounding. The last time, only
+    The coordinates above the cut have been exchanged: all copies agree up to rounding. For the last merge, only
     the first copy is needed.
     """
     for j in range(first, end):
@@ -69,10 +69,10 @@ def merge(
 
 
 def often(metric: Floats) -> float:
-    """Return the metric above which are the coordinates that occur most (or all, where they are few)."""
+    """Return the metric above which coordinates count as frequent; below all metrics if there are few coordinates."""
     if metric.size <= FEW:
         return -1.0
-    # The metric grows with a feature's mean square; a sample of it tells where the cut is.
+    # The metric grows with a feature's mean square; a sample of it gives the cut.
     return float(np.quantile(metric[:: max(1, metric.size // FEW)], 1 - SHARE))
 
 
@@ -88,9 +88,9 @@ class _Thread:
         self.received: list[Future[None]] = []
 
     def work(self, number: int, steps: Steps, boost: float) -> tuple[float, float]:
-        """Return the steps of one part of the rows; returns what they changed."""
+        """Take the steps of one part of the rows, and return their sums of losses and changes."""
         if number:
-            # Raises what went wrong before, in this thread or in another.
+            # This raises an earlier error of this or another thread.
             self.received[number - 1].result()
         found = steps(self.shares[number], self.u, boost)
         send(self.u, self.known, self.where, 1.0 / boost, self.news[number % 2])
@@ -105,9 +105,9 @@ class _Thread:
 
 
 def parallel_pass(steps: Steps, order: Ints, copies: Floats, metric: Floats, agreed: Floats) -> tuple[float, float]:
-    """The sums over the threads of what `steps(rows, u, boost)` returns; all start from the same u, each in its copy.
+    """Run `steps(rows, u, boost)` in threads, and return the sums of its results; all start from copies of the same u.
 
-    The first copy gets the sum of all changes. `agreed` is space for the u of the last full synchronisation.
+    The first copy receives the sum of all changes. `agreed` is space for the u of the last full synchronisation.
     """
     total, moved, jobs = 0.0, 0.0, len(copies)
     cut, boost = often(metric), max(1.0, BOOST * jobs)

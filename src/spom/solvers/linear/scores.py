@@ -10,13 +10,13 @@ from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel
 from spom.solvers.linear.data import Examples, Rows
 
-# Scores that are computed in one go.
+# The number of scores that are computed at a time.
 MANY_SCORES = 1 << 22
 
 
 @kernel("void(Examples, float64[::1], boolean, float64[::1])", fastmath={"reassoc"})
 def row_scores(rows: Examples, theta: Floats, intercept: bool, out: Floats) -> None:
-    """The scores of the rows; with an intercept it is theta's last entry."""
+    """Compute the scores of the rows; an intercept is theta's last entry."""
     indptr, indices, data, order = rows.indptr, rows.indices, rows.data, rows.order
     for place in range(order.size):
         i = order[place]

@@ -1,12 +1,12 @@
-r"""Implicit dual averaging: the first pass of the proximal point method, for streams, which have no second one.
+r"""Implicit dual averaging: the first pass of the proximal point method, for streams, which have no second pass.
 
 With N the weight of all examples so far, G = sum of a_i x_i over them, a_i the derivative of example i's loss at the
 score that its own step led to, and s_j the mean square of feature j:
 
     w_j = -soft(G_j, N l1) / (M_j + N l2),     M_j = c_N L sqrt(s_j) sum_l sqrt(s_l),
 
-with c_N as in `first_scale`. No number is needed, and nothing is kept of an example once it is gone. That c_N grows
-with the square root of time in the end is what dual averaging needs to converge (Xiao 2010).
+with c_N as in `first_scale`. No step size is needed, and nothing is kept of an example after its step. In the long run
+c_N grows with the square root of time, as dual averaging needs to converge (Xiao 2010).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAMPLE = 4
 
 
 class StreamingPoint(ProximalPoint):
-    """The engine of `step="auto"` on a stream of blocks; see the module's text."""
+    """The engine of `step="auto"` on a stream of blocks; see the module docstring."""
 
     name = "implicit dual averaging"
 
@@ -37,7 +37,7 @@ class StreamingPoint(ProximalPoint):
         self.squares = np.zeros(self.size)
         self.seen = 0.0
         # Kept up to date while the engine stays between small blocks: sums over the features of sqrt(squares) and of
-        # squares, and the entries since they were last summed up; c and M for the last block, over its rows.
+        # squares, and the entries since these were last recomputed; c and M for the last block, over its rows.
         self.sums = (0.0, 0.0, 0)
         self.last = (0.0, 0.0, 0.0, 1)
         self.late = False
@@ -46,7 +46,8 @@ class StreamingPoint(ProximalPoint):
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Take one step on each row of a block; return the sum of the losses."""
         mass = float(rows.weight[order].sum())
-        # After the first block every fourth row tells the mean squares well enough, for a fifth of the time of a pass.
+        # After the first block, every fourth row gives sufficient mean squares, and saves a fifth of the time of a
+        # pass.
         squares = rows.squares(order if self.seen == 0.0 else order[::SAMPLE]) * mass
         self.squares[: self.features] += squares
         if self.intercept:
@@ -55,7 +56,7 @@ class StreamingPoint(ProximalPoint):
         before, self.seen = self.seen, self.seen + mass
         n = len(rows)
         metric, c = self._measure()
-        # The loop counts in means over the block, this engine in sums: everything is divided by n.
+        # The loop works with means over the block, this engine with sums, so everything is divided by n.
         self.metric = metric / n
         self.l1, self.l2 = (strength * self.seen / n for strength in self.strengths)
         # The anchor is zero: `dual` holds minus the sum of gradients.
@@ -69,7 +70,7 @@ class StreamingPoint(ProximalPoint):
     # --- small blocks --------------------------------------------------------------------------------
 
     def run_late(self, rows: Rows, order: Ints, steps: Floats) -> float | None:
-        """See `Staying`; sums over features are updated, not recomputed."""
+        """Take the steps of a small block; sums over features are updated, not recomputed. See `Staying`."""
         if self.jobs > 1 or self.seen == 0.0:
             return None
         n, mass = len(rows), float(rows.weight[order].sum())
@@ -79,7 +80,7 @@ class StreamingPoint(ProximalPoint):
         self.l1, self.l2 = (strength * self.seen / n for strength in self.strengths)
         roots, squared, _ = self.sums
         c = first_scale(self.seen, roots / math.sqrt(self.seen), squared / self.seen)
-        # The least square matters to features that are not measured yet, which only a longer block can have.
+        # The smallest square is only needed for features without a measured one.
         least = 0.0 if self.squares[touched].all() else float(self.squares[self.squares > 0].min())
         self.last, self.late = (c, self.smoothness * roots / self.seen, least, n), True
         where = np.append(touched, self.features) if self.intercept else touched
@@ -94,7 +95,7 @@ class StreamingPoint(ProximalPoint):
     def _add_squares(self, rows: Rows, chosen: Ints, touched: Ints, mass: float) -> None:
         """Add the mean squares of the chosen rows to those of the features, and keep the sums over features."""
         if self.sums[2] == 0 or self.sums[2] > self.size:
-            # Summed up once for each so many entries, so that rounding errors do not add up.
+            # Recomputed after a number of entries, so that rounding errors do not accumulate.
             self.sums = (float(np.sqrt(self.squares).sum()), float(self.squares.sum()), 1)
         if self._fresh.size == 0:
             self._fresh = np.zeros(self.features)
@@ -119,12 +120,12 @@ class StreamingPoint(ProximalPoint):
         return np.asarray(1.0 / np.maximum(c * metric + l2, 1e-300))
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
-        """See `Staying`."""
+        """Remember the touched coordinates; see `Staying`."""
         names = ("seen", "sums", "last", "late", "l1", "l2", "least")
         return undo(self, {"dual": self.dual, "squares": self.squares}, touched, names)
 
     def _measure(self) -> tuple[Floats, float]:
-        """Return M for c = 1, and c; a feature that was never met counts as occurring half a time."""
+        """Return M for c = 1, and c; a feature that was never met counts as if it had occurred half a time."""
         mean = self.squares / max(self.seen, 1e-300)
         met = np.sqrt(mean[mean > 0])
         least = float(met.min()) if met.size else 1.0
@@ -141,12 +142,12 @@ class StreamingPoint(ProximalPoint):
         cut = np.full(z.size, self.l1)
         if self.intercept:
             cut[-1] = 0.0
-        # A feature that was never met has no gradient: its metric does not matter.
+        # A feature that was never met has no gradient, so its metric does not matter.
         over = z - np.clip(z, -cut, cut)
         return np.asarray(np.where(over != 0.0, over * self._inverse(slice(None)), 0.0))
 
     def point(self) -> Floats:
-        """Return the weights that follow from the sums alone: those of shards that were added up, for example."""
+        """Return the weights that follow from the sums alone: for example the summed sums of shards."""
         metric, c = self._measure()
         l1, l2 = (np.full(self.size, strength * self.seen) for strength in self.strengths)
         l1[self.features :] = l2[self.features :] = 0.0
@@ -160,7 +161,7 @@ class StreamingPoint(ProximalPoint):
         return {**packed, "late": np.array(self.sums, dtype=np.float64)} if self.late else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Resume from a saved run; of a point alone only theta is taken, until the first block."""
+        """Resume from a saved run; from a point alone only theta is taken, until the first block."""
         self._spare = theta.astype(np.float64).copy()
         if "squares" in internal:
             self.dual, self.squares = internal["dual"].copy(), internal["squares"].copy()

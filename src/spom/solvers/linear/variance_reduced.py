@@ -1,4 +1,4 @@
-"""Finite data to the optimum: proximal points, with a certificate as the stopping rule.
+"""Finite data, solved to the optimum: proximal points, with a certificate as the stopping rule.
 
 The memory of the derivatives of each example is the variance reduction: see `proximal_point`.
 """
@@ -33,12 +33,12 @@ from spom.solvers.linear.proximal_point import ProximalPoint
     cost="O(non-zeros) per round, a full gradient for each certificate",
 )
 class VarianceReduced(OnlineProximal):
-    """min Omega(theta) + mean loss, to a duality gap (or residual) of tol times the objective at zero.
+    """min Omega(theta) + mean loss, to a duality gap (or residual) of at most tol times the objective at zero.
 
-    For one score per example Omega is l1, squared l2 or the elastic net; for several, also a sum of norms of rows, and
-    the loss is smooth. Yields a `State` after each pass; `objective`, `internal["gap"]` and `internal["residual"]` are
-    computed after passes 1, 2, 3, 5, 7, 10, ..., and NaN in between. The last state is the one that met the tolerance;
-    otherwise `converged` is False and a warning says so. `theta` is shaped as in `OnlineProximal`.
+    For one score per example Omega is l1, squared l2 or the elastic net; for several, it may also be a sum of norms of
+    rows, and the loss is smooth. Yields a `State` after each pass; `objective`, `internal["gap"]` and
+    `internal["residual"]` are computed after passes 1, 2, 3, 5, 7, 10, ..., and NaN in between. The last state meets
+    the tolerance; otherwise `converged` is False and a warning says so. `theta` is shaped as in `OnlineProximal`.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((300, 10))
@@ -81,7 +81,7 @@ class VarianceReduced(OnlineProximal):
         for state in Run(self).passes(rows):
             done = int(state.internal["epoch"])
             objective = loss = best = residual = np.nan
-            # Checks cost two passes without updates, so they come at passes that are some way apart.
+            # A check costs two passes without updates, so checks become rarer.
             if done >= checked or done == self.epochs:
                 objective, loss, best, residual = self._certificate(smooth, state.theta)
                 checked = math.floor(1.25 * done) + 1
@@ -104,9 +104,9 @@ class VarianceReduced(OnlineProximal):
         return LinearSmooth(rows.matrix(), y, self.loss, outputs=outputs, **options)
 
     def _certificate(self, smooth: LinearSmooth, theta: Floats) -> tuple[float, float, float, float]:
-        """Return (objective, loss, gap, residual); the gap is the smaller of those of two dual points.
+        """Return (objective, loss, gap, residual); the gap is the smaller of the gaps of two dual points.
 
-        Where no dual point is known, the residual stands in for the gap.
+        If no dual point is known, the residual replaces the gap.
         """
         try:
             L = smooth.curvature() * _trace(smooth)

@@ -1,1 +1,1 @@
-"""Structured predictors with several kernels: online, to the optimum, and the wrappers they are compared with."""
+"""Structured predictors with several kernels: online, to the optimum, and wrappers as baselines."""

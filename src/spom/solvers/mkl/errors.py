@@ -1,4 +1,4 @@
-"""Compiled: the errors of one sequence, and products of them that all solvers with kernels need."""
+"""Compiled: the errors of one sequence, and the products of them that all solvers with kernels need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spom.solvers.structured.structures import Loss, Parts, Structure, is_sum, r
 
 
 class Rule(NamedTuple):
-    """How a round decodes and shrinks: the loss, the prox of the vector of block norms, the penalty of transitions.
+    """The rule by which a round decodes and shrinks: loss, prox of the vector of block norms, penalty of transitions.
 
     Each round projects to the ball of `radius`. `limit` is the scale of the steps of dual averaging.
     """
@@ -30,10 +30,11 @@ class Rule(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """The errors of one sequence: D = expected minus gold labels, and where it is not zero.
+    """The errors of one sequence: D = expected minus gold labels, and the places where it is not zero.
 
     Token tokens[e] of the sequence has the labels labels[e, :several[e]]; inner[a, b] = <D[tokens[a]], D[tokens[b]]>;
-    `moves` is D of label pairs (and of first and last labels, which have no weights here). `scores` are those decoded.
+    `moves` is D of label pairs (and of first and last labels, which have no weights here). `scores` are the decoded
+    ones.
     """
 
     scores: Parts
@@ -47,7 +48,7 @@ class Errors(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """The errors of a sequence whose first token is `first` of all; `size` of its tokens are wrong."""
+    """The errors of a sequence whose first token is token `first` of all; `size` of its tokens are wrong."""
 
     errors: Errors
     first: Annotated[int, "int64"]
@@ -70,20 +71,20 @@ def errors_of(longest: int, labels: int) -> Errors:
 
 @kernel("Tuple((float64, int64))(Rule, Errors, int64[::1])")
 def find_errors(rule: Rule, errors: Errors, gold: Ints) -> tuple[float, int]:
-    """(loss, how many tokens are wrong) at the scores of `errors`; all else of `errors` is filled in."""
+    """Return (loss, number of wrong tokens) at the scores of `errors`, and fill in its other fields."""
     n = gold.size
     scores, out = Parts(errors.scores.unary[:n], errors.scores.shared), Parts(errors.D[:n], errors.moves)
     loss = residual(rule.structure, rule.loss, scores, gold, errors.scratch, out)
     count = wrong_tokens(n, rule.tolerance, errors)
-    # The best output is the gold one: what is left of the loss is rounding.
+    # The best output is the gold one, so the rest of the loss is rounding.
     return (0.0 if count == 0 and not is_sum(rule.loss.code) else loss), count
 
 
 @kernel("int64(int64, float64, Errors)")
 def wrong_tokens(n: int, tolerance: float, errors: Errors) -> int:
-    """List the tokens whose labels are not all right; expectations within `tolerance` of gold count as right.
+    """List the tokens with wrong labels; expectations within `tolerance` of gold count as right.
 
-    Labels with D != 0 are listed too: a hinge has two of them at a wrong token, a random field many.
+    Labels with D != 0 are listed too: a hinge has two at a wrong token, a random field many.
     """
     D, labels, count = errors.D, errors.labels, 0
     for t in range(n):
@@ -130,7 +131,7 @@ def gradient_square(errors: Errors, count: int, local: Floats, start: int, lengt
 
 @kernel("UniTuple(float64, 2)(float64[::1], float64[::1])", fastmath={"reassoc"})
 def pair_products(moves: Floats, T: Floats) -> tuple[float, float]:
-    """(<moves, T>, norm(moves)^2) of label pairs, laid out flat: one long loop is faster than many short ones."""
+    """(<moves, T>, norm(moves)^2) of label pairs, flattened, because one long loop is faster than many short ones."""
     along, own = 0.0, 0.0
     for e in range(T.size):
         along += moves[e] * T[e]
@@ -140,5 +141,5 @@ def pair_products(moves: Floats, T: Floats) -> tuple[float, float]:
 
 @kernel("float64(float64)")
 def root(x: float) -> float:
-    """sqrt, and 0 where rounding made a square negative."""
+    """sqrt(x), or 0 if rounding made x negative."""
     return math.sqrt(x) if x > 0.0 else 0.0

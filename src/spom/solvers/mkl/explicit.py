@@ -15,8 +15,8 @@ SHIFT, BASE, IS_DENSE, FEATURES = range(4)
 class Explicit(NamedTuple):
     """Rows of explicit blocks: row i of block e is ptr[e, i] .. ptr[e, i + 1].
 
-    `shapes` has for each block where its indices begin less where its values begin, its first feature, whether its
-    rows are dense (and have no indices), and how many features it has.
+    `shapes` has for each block: the start of its indices minus the start of its values, its first feature, whether its
+    rows are dense (and have no indices), and its number of features.
     """
 
     ptr: Annotated[Ints, "int64[:, ::1]"]
@@ -26,9 +26,9 @@ class Explicit(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Weights V[feature, label] of explicit blocks; one whose mark is not the stamp of its block counts as zero.
+    """Weights V[feature, label] of explicit blocks; a weight whose mark is not the stamp of its block counts as zero.
 
-    `sums` is what the average of all rounds needs, and empty where there is no average.
+    `sums` is for the average of all rounds, and empty if there is none.
     """
 
     V: Annotated[Floats, "float64[:, ::1]"]
@@ -90,7 +90,7 @@ def explicit_along(rows: Explicit, e: int, weights: Weights, stamp: int, wrong: 
 
 @kernel("void(Explicit, int64, Weights, int64, Wrong, float64, float64)")
 def add_to_weights(rows: Explicit, e: int, weights: Weights, stamp: int, wrong: Wrong, c: float, sigma: float) -> None:
-    """V += c times the gradient of block e, and what the average must not count: sums -= sigma times that."""
+    """V += c times the gradient of block e; sums -= sigma times that, as the average must not count it earlier."""
     ptr, shift, base, dense = rows.ptr[e], rows.shapes[e, SHIFT], rows.shapes[e, BASE], rows.shapes[e, IS_DENSE]
     V, errors = weights.V, wrong.errors
     for j in range(wrong.size):

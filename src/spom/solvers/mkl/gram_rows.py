@@ -1,4 +1,4 @@
-"""Compiled: rows of Gram matrices added to cached scores, where most of the time of learning with kernels goes."""
+"""Compiled: rows of Gram matrices added to cached scores, which takes most of the time of learning with kernels."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from spom.solvers.mkl.errors import Wrong
 
 # Kinds of blocks.
 DENSE, SPARSE, EXPLICIT = range(3)
-# How many entries of a row are prefetched: the processor finds the rest by itself.
+# The number of prefetched entries per row; the processor prefetches the rest by itself.
 HEAD = 128
 REALS = ("float32", "float64")
 
 
 class Grams(NamedTuple):
-    """Where the rows of each block's Gram matrix are.
+    """The places of the rows of each block's Gram matrix.
 
-    Row i of dense matrix places[m] is row slots[places[m], i] of the store, or -1 where it is not in memory; ages are
-    of the rows of the store, and empty where all rows stay in memory.
+    Row i of dense matrix places[m] is row slots[places[m], i] of the store, or -1 if it is not in memory. `ages` are
+    those of the rows of the store, and empty if all rows stay in memory.
     """
 
     kinds: Annotated[Ints, "int64[::1]"]
@@ -35,7 +35,7 @@ class Grams(NamedTuple):
 
 
 class Active(NamedTuple):
-    """Blocks whose Gram rows a step adds to the scores, the factor of each, and where the rows are in the store."""
+    """Blocks whose Gram rows a step adds to the scores, the factor of each, and the places of the rows in the store."""
 
     blocks: Annotated[Ints, "int64[::1]"]
     factors: Annotated[Floats, "float64[::1]"]
@@ -57,7 +57,7 @@ def prefetch_row(store: Any, row: int) -> None:
 
 @kernel("int64(Grams, float64[::1], Wrong, int64, int64[::1])")
 def missing_rows(grams: Grams, on: Floats, wrong: Wrong, clock: int, wanted: Ints) -> int:
-    """How many rows a step of the blocks that are on needs and the store does not have; list them in `wanted`."""
+    """List in `wanted` the rows that a step of the blocks that are on needs and the store lacks; return their count."""
     missing, n = 0, grams.slots.shape[1]
     if grams.ages.size == 0:
         return 0
@@ -89,7 +89,7 @@ def add_row(f: Any, store: Any, grams: Grams, m: int, i: int, c: float) -> None:
 
 @kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Active, int64, int64, int64, float64, float64)" for f in REALS])
 def add_three(F: Any, store: Any, active: Active, b: int, y: int, z: int, dy: float, dz: float) -> None:
-    """Add rows to labels y and z of the active blocks b, b + 1 and b + 2: more loads are under way at a time."""
+    """Add rows to labels y and z of the active blocks b, b + 1 and b + 2: more loads run at a time."""
     kind, blocks, factors = F.dtype.type, active.blocks, active.factors
     k, m, n = blocks[b], blocks[b + 1], blocks[b + 2]
     r, s, t = factors[b], factors[b + 1], factors[b + 2]
@@ -97,7 +97,7 @@ def add_three(F: Any, store: Any, active: Active, b: int, y: int, z: int, dy: fl
     first, second, third = store[active.rows[b]], store[active.rows[b + 1]], store[active.rows[b + 2]]
     ry, rz, sy, sz, ty, tz = kind(r * dy), kind(r * dz), kind(s * dy), kind(s * dz), kind(t * dy), kind(t * dz)
     for j in range(first.size):
-        # Each entry is read once: the compiler cannot know that a store leaves the rows as they are.
+        # Each entry is read once explicitly, as the compiler cannot know that a write leaves the rows unchanged.
         u, v, w = first[j], second[j], third[j]
         ky[j] += ry * u
         kz[j] += rz * u
@@ -122,7 +122,8 @@ def add_one(F: Any, store: Any, active: Active, b: int, y: int, z: int, dy: floa
 def add_rows(F: Any, store: Any, grams: Grams, active: Active, on: int, wrong: Wrong) -> None:
     """F[m, y] += factor_m D[t, y] K_m[first + t] for the first `on` active blocks and wrong tokens t.
 
-    Two labels at a time, because a wrong token has two, and three blocks. The rows of the next token are prefetched.
+    It handles two labels at a time, because a wrong token has two, and three blocks. The rows of the next token are
+    prefetched.
     """
     errors, blocks = wrong.errors, active.blocks
     for e in range(wrong.size):

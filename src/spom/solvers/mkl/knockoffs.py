@@ -1,14 +1,14 @@
-"""Kernels with a stated error: knockoffs of the targets, and the threshold of `spom.solvers.knockoffs`.
+"""Selection of kernels with a bounded error: knockoffs of the targets, and the threshold of `spom.solvers.knockoffs`.
 
-With A the targets less their mean (a column for each class), Z_m^2 is the sum over columns of a' K_m a: the squared
-norm of the gradient of kernel m at zero. A knockoff of a kernel has its rows permuted; a' K a of that is the same with
-the entries of a permuted, so that a matrix product gives c of them. Where rows are independent of each other and kernel
-m tells nothing about the targets, Z_m is as likely the largest as each of its c knockoffs. There are 2 / rate of them,
-so that even one kernel alone can stand out. Before the threshold each kernel's lead is divided by the spread of its own
-c + 1 values, as a narrow kernel differs from its knockoffs by less than a wide one.
+With A the targets minus their mean (a column per class), Z_m^2 is the sum over columns a of a' K_m a: the squared norm
+of the gradient of kernel m at zero. A knockoff of a kernel has its rows permuted. Its a' K a equals that of K with the
+entries of a permuted, so one matrix product gives c of them. If rows are independent of each other and kernel m carries
+no information about the targets, Z_m is as likely to be the largest as each of its c knockoffs. There are 2 / rate
+knockoffs, so even a single kernel can stand out. Before the threshold, each kernel's lead is divided by the spread of
+its own c + 1 values, because a narrow kernel differs less from its knockoffs than a wide one.
 
-What is promised is about kernels that are independent of the targets, each by itself; one that only repeats another
-kernel has a connection with the targets, and counts as a discovery.
+The guarantee is about kernels that are independent of the targets, each by itself. A kernel that only repeats another
+one is related to the targets, and counts as a discovery.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.solvers.knockoffs import Stated, leads, stated
 
-# Rows that kernels are judged by, at most.
+# The maximum number of rows for judging kernels.
 MOST = 2000
 
 
@@ -40,10 +40,10 @@ class KernelSelection(Stated):
 def select_kernels(
     block: Callable[[int, Ints], Any], count: int, targets: Floats, rate: float, seed: int = 0
 ) -> KernelSelection:
-    """The kernels to keep, of `count`, so that the expected share of noise among them is at most `rate`.
+    """Select kernels out of `count`, with an expected share of noise among them of at most `rate`.
 
-    `block(m, rows)` gives K_m(x_i, x_j) for i and j in `rows`; `targets` has a row for each example, whose weight is
-    in it, and columns that sum to zero over the examples.
+    `block(m, rows)` gives K_m(x_i, x_j) for i and j in `rows`. `targets` has a row per example, multiplied by its
+    weight, and columns that sum to zero over the examples.
     """
     begin, random = time.perf_counter(), np.random.default_rng(seed)
     copies = int(np.ceil(round(2.0 / rate, 9)))
@@ -63,9 +63,9 @@ def select_kernels(
 
 
 def _lead(sizes: Floats) -> float:
-    """The lead of the first over the others, in units of the distance between the quartiles of all."""
+    """Return the lead of the first over the others, in units of the interquartile range of all."""
     spread = float(np.subtract(*np.percentile(sizes, [75.0, 25.0])))
-    # Values that differ by rounding alone say nothing.
+    # Differences by rounding alone carry no information.
     if spread <= 1e-6 * float(sizes.max(initial=0.0)):
         return 0.0
     return float(leads(sizes[:1], sizes[None, 1:])[0]) / spread

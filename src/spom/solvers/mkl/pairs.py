@@ -1,4 +1,4 @@
-r"""A support vector machine for each pair of classes, with one kernel.
+r"""A support vector machine per pair of classes, with one kernel.
 
     min over f_ab of  1/2 norm(f_ab)^2 + C sum over rows i of a and b of w_i max(0, 1 - s_i f_ab(x_i)),
 
@@ -6,9 +6,9 @@ where s_i is 1 in class a and -1 in class b. With alpha >= 0,
 
     f_ab = sum over i in a of alpha_ib (K(x_i, .) + 1)  -  sum over i in b of alpha_ia (K(x_i, .) + 1):
 
-the constant stands for an intercept. A row has one alpha for each other class, so that all machines are one table
-with a row per example and a column per class. Dual ascent: two alphas at a time take their best values in [0, C w_i].
-The classes of a row are compared by votes: f_ab > 0 is one for a.
+the constant replaces an intercept. A row has one alpha per other class, so all machines are one table with a row per
+example and a column per class. Dual ascent takes two alphas at a time to their best values in [0, C w_i].
+The classes of a row are compared by votes: f_ab > 0 is a vote for a.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.mkl.gram_rows import REALS
 
-# A run ends if no margin that could be better is off by more, or after this many steps for each row, or this many
-# changes of margins if that is more: one step changes all. Labels without a pattern need most, some 100 for each row.
+# A run ends if no margin that could improve is off by more than TOLERANCE, or after STEPS steps per row, or after WORK
+# changes of margins if that is more, as one step changes all. Random labels need most, some 100 steps per row.
 TOLERANCE, STEPS, WORK = 1e-2, 30, 60_000_000
-# Two rows whose determinant is this small beside their diagonals are the same row; the least number to divide by.
+# Two rows with a determinant this small relative to their diagonals count as equal; and the smallest divisor.
 FLAT, TINY = 1e-10, 1e-12
 
 
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Rows in the order of their classes, where each class begins among them, and the weight of each row."""
+    """Rows in the order of their classes, the start of each class among them, and the weight of each row."""
 
     rows: Annotated[Ints, "int64[::1]"]
     starts: Annotated[Ints, "int64[::1]"]
@@ -48,7 +48,7 @@ class Classes(NamedTuple):
 
 @kernel([f"UniTuple(float64, 2)(Pair, {f}[:, ::1], int64, int64, float64)" for f in REALS])
 def best_of_two(pair: Pair, gram: Any, i: int, j: int, cost: float) -> tuple[float, float]:
-    """Return the changes of alpha_i and alpha_j that gain most, in their bounds."""
+    """Return the changes of alpha_i and alpha_j that gain most within their bounds."""
     a, b = pair.alpha[i], pair.alpha[j]
     most_a, most_b = cost * pair.bound[i], cost * pair.bound[j]
     g, h = 1.0 - pair.sign[i] * pair.f[i], 1.0 - pair.sign[j] * pair.f[j]
@@ -75,10 +75,10 @@ def best_of_two(pair: Pair, gram: Any, i: int, j: int, cost: float) -> tuple[flo
 
 @kernel([f"void({f}[:, ::1], Pair, int64, float64, float64)" for f in REALS])
 def ascend(gram: Any, pair: Pair, n: int, cost: float, tol: float) -> None:
-    """Steps on two of the first n rows of the space, from the alpha that is there; f must fit it.
+    """Take steps on two of the first n rows of the space, from the current alpha; f must match it.
 
-    The first row is the one whose margin is off most, the second the one that gains most with it: a step on one row
-    alone hardly moves the sum of all alphas, and takes tens of thousands of passes where C is large.
+    The first row is the one with the largest error of its margin, the second the one that gains most with it. A step on
+    one row alone hardly changes the sum of all alphas, and takes tens of thousands of passes if C is large.
     """
     for _ in range(max(STEPS * n, WORK // n)):
         i, most = -1, tol
@@ -113,9 +113,9 @@ def ascend(gram: Any, pair: Pair, n: int, cost: float, tol: float) -> None:
 
 @kernel([f"void({f}[:, ::1], {f}[:, ::1], Classes, float64[::1], Pair, float64, float64[:, :, ::1])" for f in REALS])
 def all_pairs(K: Any, gram: Any, classes: Classes, costs: Floats, pair: Pair, tol: float, out: Floats) -> None:
-    """out[c, i, b] = alpha_ib at the cost c, for all pairs; costs must rise, and each run starts at the one before.
+    """out[c, i, b] = alpha_ib at the cost c, for all pairs; costs must increase, and runs start from the previous one.
 
-    `gram` is space for the matrix of a pair.
+    `gram` is scratch for the matrix of a pair.
     """
     rows, starts = classes.rows, classes.starts
     for a in range(starts.size - 1):
@@ -141,7 +141,7 @@ def all_pairs(K: Any, gram: Any, classes: Classes, costs: Floats, pair: Pair, to
 
 
 def pair_machines(K: Any, y: Ints, weight: Floats, costs: Sequence[float], tol: float = TOLERANCE) -> Floats:
-    """Return (costs, rows, classes): alpha of all machines, for rising costs.
+    """Return the alpha of all machines as (costs, rows, classes), for increasing costs.
 
     >>> K = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> pair_machines(K, np.array([0, 1]), np.ones(2), [0.5, 8.0])[:, :, ::-1].diagonal(axis1=1, axis2=2).round(2)
@@ -161,7 +161,7 @@ def pair_machines(K: Any, y: Ints, weight: Floats, costs: Sequence[float], tol: 
 
 
 def duels(B: Any, alpha: Floats, owner: Ints) -> Floats:
-    """(rows, classes, classes): f_ab without its constant, from B = K(x, x_i) and the class `owner` of each row i.
+    """Return f_ab without its constant as (rows, classes, classes), from B = K(x, x_i) and the class `owner` of row i.
 
     >>> duels(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]))[0]
     array([[ 0.,  1.],
@@ -176,7 +176,7 @@ def duels(B: Any, alpha: Floats, owner: Ints) -> Floats:
 
 
 def votes(f: Floats) -> Floats:
-    """Return (rows, classes): the votes for each of k classes, from 0 to k - 1; sums of margins break ties.
+    """Return the votes for each of k classes, from 0 to k - 1, as (rows, classes); sums of margins break ties.
 
     >>> votes(np.array([[[0.0, 1.0, 2.0], [-1.0, 0.0, 0.5], [-2.0, -0.5, 0.0]]])).round(2)
     array([[ 2.25,  0.89, -0.24]])

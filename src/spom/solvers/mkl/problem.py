@@ -1,13 +1,13 @@
-r"""The problem that the solvers for kernels share.
+r"""The problem shared by the solvers for kernels.
 
     min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i)
 
-with theta = (theta_0, theta_1, ..., theta_M): theta_0 scores pairs of neighbouring labels, where there are
+with theta = (theta_0, theta_1, ..., theta_M): theta_0 scores pairs of neighbouring labels, if there are
 transitions, and theta_m scores a label at a token, in the space of a kernel or by explicit features:
 
     score(x, y) = sum_t sum_m <theta_m[y_t], phi_m(x_t)>  +  sum_t theta_0[y_t, y_(t+1)].
 
-N is the number of sequences. A problem with several classes is one whose sequences have length one.
+N is the number of sequences. A multiclass problem has sequences of length 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_FLOATS: Floats = np.zeros(0)
 
 @dataclass(frozen=True)
 class ExplicitBlock:
-    """Rows of one block: row t has the features indices[indptr[t]:indptr[t + 1]]; no values mean ones.
+    """Rows of one block: row t has the features indices[indptr[t]:indptr[t + 1]]; without values, all are 1.
 
     Rows that have all features have no indices: see `ExplicitBlock.of_dense`.
     """
@@ -62,7 +62,7 @@ class ExplicitBlock:
         return bool(self.indices.size == 0 and self.indptr[-1] > 0)
 
     def matrix(self) -> Any:
-        """Return the rows as a scipy CSR matrix, or as an array where they are dense."""
+        """Return the rows as a scipy CSR matrix, or as an array if they are dense."""
         from scipy import sparse
 
         rows = self.indptr.size - 1
@@ -74,10 +74,10 @@ class ExplicitBlock:
 
 @dataclass(frozen=True)
 class KernelProblem:
-    """Tokens in sequences with their labels, one Gram matrix over all tokens for each kernel, and explicit blocks.
+    """Tokens in sequences with their labels, one Gram matrix over all tokens per kernel, and explicit blocks.
 
-    `offsets` has the first token of each sequence, and the number of tokens at its end. `weight` has a weight for
-    each sequence's loss, and is empty where all are one. Make one with `KernelProblem.of`, which checks it.
+    `offsets` has the first token of each sequence, and ends with the number of tokens. `weight` has a weight for
+    each sequence's loss, and is empty if all are 1. Create a problem with `KernelProblem.of`, which checks it.
 
     >>> problem = KernelProblem.of([np.eye(3)], y=[0, 1, 1], n_labels=2)
     >>> problem.n_sequences, problem.n_blocks
@@ -94,7 +94,7 @@ class KernelProblem:
 
     @property
     def n_tokens(self) -> int:
-        """All tokens of all sequences."""
+        """The number of tokens of all sequences."""
         return int(self.y.size)
 
     @property
@@ -109,7 +109,7 @@ class KernelProblem:
 
     @cached_property
     def explicit_parts(self) -> list[slice]:
-        """Where the weights of each explicit block are."""
+        """The places of the weights of each explicit block."""
         ends = np.cumsum([0, *(block.n_features for block in self.explicit)]).tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
@@ -139,9 +139,9 @@ class KernelProblem:
         weight: ArrayLike | None = None,
         check: bool = True,
     ) -> KernelProblem:
-        """A checked problem: Gram matrices as arrays, scipy sparse matrices or `Gram` objects.
+        """Return a checked problem, from Gram matrices as arrays, scipy sparse matrices or `Gram` objects.
 
-        Without `offsets` each token is a sequence of its own, and then there are no transitions.
+        Without `offsets`, each token is a sequence of its own, and by default there are no transitions.
         """
         labels = np.ascontiguousarray(y, dtype=np.int64)
         if labels.ndim != 1 or (labels.size and labels.min() < 0):
@@ -169,7 +169,10 @@ class KernelProblem:
 
 
 def parts_of(problem: KernelProblem, coef: Floats, scale: Floats, transition: Floats) -> tuple[Floats, Floats, Floats]:
-    """Coefficients of each kernel, weights of explicit blocks, transitions: theta_m = scale[m] sum_t coef[t] phi_m."""
+    """Return (coefficients of each kernel, weights of explicit blocks, transitions).
+
+    theta_m = scale[m] sum_t coef[t] phi_m(x_t).
+    """
     kernels, explicit = np.split(scale, [len(problem.grams)])
     rows = [s * np.asarray(block.matrix().T @ coef) for s, block in zip(explicit, problem.explicit, strict=True)]
     weights = np.concatenate(rows) if rows else np.zeros((0, problem.n_labels))
@@ -195,7 +198,7 @@ def on_norms(penalty: Any, count: int) -> Any:
 
 
 def reach(h: Any, count: int, value: float) -> float:
-    """Return the largest norm of a single block whose penalty is at most `value`; inf where there is none.
+    """Return the largest norm of a single block whose penalty is at most `value`; inf if there is none.
 
     >>> from spom.penalties import SparseMKL
     >>> round(reach(SparseMKL(0.5, groups=1), 3, 4.0), 6)
@@ -219,9 +222,9 @@ def reach(h: Any, count: int, value: float) -> float:
 def chosen_penalty(given: Any, count: int, total: float) -> Any:
     """Return the penalty that `penalty=` stands for, for `count` blocks and examples of this total weight N.
 
-    `"auto"` is `SparseMKL(1 / (2 N))`, which is C = 1 / (strength N) = 2: on handwritten words C = 4 is .6 points
-    worse, and C was not varied elsewhere. Another name gets the strength at which a single block pays the same
-    at the norm 2 sqrt(N), where that penalty is one, the hinge loss at zero. None is no penalty.
+    `"auto"` is `SparseMKL(1 / (2 N))`, i.e. C = 1 / (strength N) = 2. On handwritten words C = 4 is .6 points
+    worse, and C was not varied elsewhere. Any other name gets the strength at which the penalty of a single block of
+    norm 2 sqrt(N) is 1, the hinge loss at zero. None is no penalty.
 
     >>> from spom.penalties import GroupLasso
     >>> chosen_penalty("auto", 2, 100.0), chosen_penalty("group-lasso", 2, 100.0), chosen_penalty(None, 2, 100.0)

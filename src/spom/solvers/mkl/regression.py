@@ -4,9 +4,9 @@ r"""Regression with several kernels: accelerated proximal gradient steps in the 
     f(x) = sum_m <theta_m, phi_m(x)>,  theta_m = sum_i a_mi phi_m(x_i),  sum_i w_i = 1.
 
 With r_i = w_i (f(x_i) + b - y_i), at the best b, a step of length 1 / L subtracts r / L from every a_m, and the prox
-scales each block to its new norm: blocks that are switched off are exactly zero. One product of each Gram matrix with r
-is all that a step costs, since what the model gives, f_m = K_m a_m, changes along with a_m. The momentum restarts
-where the objective rises. The duality gap tells when to stop.
+scales each block to its new norm: blocks that are switched off are exactly zero. A step costs only one product of each
+Gram matrix with r, since the outputs f_m = K_m a_m are updated along with a_m. The momentum restarts
+when the objective rises. The duality gap tells when to stop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spom.solvers import examples
 from spom.solvers.batch.duality import feasible
 from spom.solvers.mkl.problem import on_norms
 
-# Power iterations for the first guess of L; a guess that is too low is doubled where a step shows it.
+# Power iterations for the first guess of L; a step doubles a guess that is too low.
 POWER = 20
 
 
@@ -41,7 +41,7 @@ def product(gram: Gram, r: Floats) -> Floats:
 
 @dataclass
 class _Point:
-    """Coefficients a_m and what they give, f_m = K_m a_m: one row for each kernel."""
+    """Coefficients a_m and their outputs f_m = K_m a_m, one row per kernel."""
 
     a: Floats
     f: Floats
@@ -66,19 +66,19 @@ class _Point:
     cost="a product with each Gram matrix per step",
 )
 class KernelRegression:
-    r"""min over theta, b of Omega(theta) + 1/2 sum_i w_i (y_i - b - f(x_i))^2, with a block for each kernel.
+    r"""min over theta, b of Omega(theta) + 1/2 sum_i w_i (y_i - b - f(x_i))^2, with a block per kernel.
 
     Iterating yields a `State` after each step, until the duality gap is at most `tol` times the objective at theta = 0,
-    or for `epochs` steps. `theta` is the coefficients, one row for each kernel.
+    or for `epochs` steps. `theta` is the coefficients, one row per kernel.
 
     Parameters
     ----------
     grams : Gram matrices, as arrays, scipy sparse matrices or `Gram` objects.
     y : real targets.
     penalty : a penalty of block norms (`SparseMKL`, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, `SquaredL2`, ...).
-    weight : a weight for each example; they are divided by their sum.
+    weight : a weight per example; they are divided by their sum.
     fit_intercept : whether there is an unpenalised b.
-    start : a state to begin from (its coefficients alone).
+    start : a state to start from (only its coefficients).
 
     Examples
     --------
@@ -122,7 +122,7 @@ class KernelRegression:
         return found - self.w @ found if self.fit_intercept else found
 
     def intercept(self, f: Floats) -> float:
-        """Return the best b for these values."""
+        """Return the best b for these outputs."""
         return float(self.w @ (self.y - f)) if self.fit_intercept else 0.0
 
     def _loss(self, point: _Point) -> float:
@@ -134,7 +134,7 @@ class KernelRegression:
         return np.array([product(gram, r) for gram in self.grams])
 
     def _largest(self) -> float:
-        """Return the largest eigenvalue of sqrt(W) (sum of all K_m) sqrt(W), nearly."""
+        """Return the largest eigenvalue of sqrt(W) (sum of all K_m) sqrt(W), approximately."""
         root, v = np.sqrt(self.w), np.sqrt(self.w) + 1e-3 * np.cos(np.arange(self.y.size))
         size = 0.0
         for _ in range(POWER):
@@ -144,7 +144,7 @@ class KernelRegression:
         return max(size, 1e-12)
 
     def gap(self, point: _Point, KR: Floats, r: Floats) -> float:
-        """The duality gap at a point with residuals r / w and products K_m r; nan where no conjugate is known."""
+        """Return the duality gap at a point with residuals r / w and products K_m r; nan if no conjugate is known."""
         u = np.sqrt(np.maximum(KR @ r, 0.0))
         try:
             c, conjugate = feasible(self.h, u)
@@ -163,7 +163,7 @@ class KernelRegression:
         return _Point(a, f)
 
     def _step(self, z: _Point, KR: Floats, r: Floats, L: float) -> tuple[_Point, float]:
-        """(the point after a proximal step from z, the L for which the step is safe)."""
+        """Return the point after a proximal step from z, and the L for which the step is safe."""
         loss = self._loss(z)
         while True:
             moved = _Point(z.a - r / L, z.f - KR / L)
@@ -190,7 +190,7 @@ class KernelRegression:
                 after, L = self._step(z, KR, r, L)
                 new = self._objective(after)
                 if new > value:
-                    # The momentum led uphill: without it the next step does not.
+                    # The momentum led uphill, so the next step does without it.
                     z, t, value = x, 1.0, np.inf
                     continue
                 faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))

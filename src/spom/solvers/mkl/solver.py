@@ -1,4 +1,4 @@
-"""What the online solvers with kernels share: their parameters, the rule of a round, and how a state names its run."""
+"""The base of the online solvers with kernels: parameters, the rule of a round, and the run that a state belongs to."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from spom.solvers.mkl.problem import KernelProblem, on_norms
 from spom.solvers.structured.structures import HINGE, LOG, PERCEPTRON, Loss, structure
 
 LOSSES = {"hinge": HINGE, "log": LOG, "perceptron": PERCEPTRON}
-# Expected labels of the log loss that are this close to the gold ones are left as they are.
+# Expected labels of the log loss that are this close to the gold ones are not corrected.
 TOLERANCE = 1e-3
 
 
 class KernelSolver:
-    """The parameters of both solvers; their own are beside their names.
+    """The parameters shared by both solvers; each documents its own.
 
     Parameters
     ----------
     problem : a `KernelProblem`.
     loss : `"hinge"` (the cost is the number of wrong tokens), `"log"` (a conditional random field) or `"perceptron"`.
-    penalty : one that is a function of block norms (`on_rows` of `spom.penalties.forms`): `SparseMKL` (default),
+    penalty : a function of block norms (`on_rows` of `spom.penalties.forms`): `SparseMKL` (default),
         `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (the sum of the kernels), `L2`, `Zero`. Its groups are the
-        blocks, whatever it says itself.
-    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
+        blocks, whatever its own `groups`.
+    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions in addition to the penalty (beta_0 = 1),
         `"learnt"` makes them one more block of it.
-    radius : an upper bound of norm(theta) that each round projects to.
-    slots : how many rows are kept where Gram matrices are computed; see `spom.kernels.memory`.
-    copies : whether states own their arrays; without, they are good until the next pass begins.
-    start : a state to resume from, to the same bits.
+    radius : an upper bound on norm(theta); each round projects to it.
+    slots : the number of rows kept of Gram matrices that are computed on demand; see `spom.kernels.memory`.
+    copies : whether states own their arrays; if not, they are valid until the next pass begins.
+    start : a state to resume, with the same bits.
     """
 
     method: ClassVar[str]
@@ -72,7 +72,7 @@ class KernelSolver:
         self.random_state, self.start = random_state, start
 
     def _default_strength(self) -> float:
-        raise NotImplementedError  # every solver has its own
+        raise NotImplementedError  # implemented by each solver
 
     def _check_choices(self, transitions: str) -> None:
         """Raise an error that names the possible choices."""
@@ -96,13 +96,13 @@ class KernelSolver:
         return random.permutation(n) if self.shuffle else np.arange(n)
 
     def _settings(self) -> Any:
-        """Return the run that a state is of, as bytes: a state of another run is refused."""
+        """Return the settings of the run that a state belongs to, as bytes; a state of another run is rejected."""
         p, features = self.problem, [block.n_features for block in self.problem.explicit]
         words = (self.method, p.n_tokens, p.n_labels, len(p.grams), features, p.transitions, self.loss, self.output)
         return np.frombuffer(repr(words).encode(), dtype=np.uint8).copy()
 
     def _check_settings(self, state: State) -> None:
-        """Raise an error if the state is of another run."""
+        """Raise an error if the state belongs to another run."""
         found = state.internal.get("settings", np.zeros(0, dtype=np.uint8)).tobytes()
         if found != self._settings().tobytes():
             text = found.decode(errors="replace")

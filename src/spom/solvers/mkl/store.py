@@ -1,4 +1,4 @@
-"""Gram matrices and explicit rows of a problem as the compiled loops read them; rows that are computed are cached."""
+"""Gram matrices and explicit rows of a problem as the compiled loops read them; computed rows are cached."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spom.solvers.mkl.explicit import Explicit, within
 from spom.solvers.mkl.gram_rows import DENSE, EXPLICIT, SPARSE, Grams
 from spom.solvers.mkl.problem import KernelProblem
 
-# Rows that are computed together, where rows are computed: enough for BLAS, few enough to be of use.
+# The number of rows that are computed together: enough for BLAS, and few enough that most are used.
 BATCH = 128
-# Entries of `counts`, which rounds keep: the place in the order, a clock of changes, rows that are wanted (or
-# -1 - kernel that must be brought up to date), wrong tokens, rows of Gram matrices that were read, tokens decoded,
-# sequences with an error, kernels brought up to date.
+# Entries of `counts`, which rounds update: the place in the order, a clock of changes, missing rows (or
+# -1 - a kernel that must be updated), wrong tokens, rows of Gram matrices that were read, tokens decoded,
+# sequences with an error, kernels updated.
 AT, CLOCK, WANTED, WRONG, READ, DECODED, FAULTY, RENEWED = range(8)
 
 
@@ -36,7 +36,7 @@ class Sequences(NamedTuple):
 
 
 class Data(NamedTuple):
-    """All of the problem but the dense Gram matrices."""
+    """The whole problem except the dense Gram matrices."""
 
     sequences: Sequences
     grams: Grams
@@ -44,7 +44,7 @@ class Data(NamedTuple):
 
 
 class Store:
-    """`data` is the bundle, `rows` the rows of dense matrices, float32 where all Gram matrices are, else float64.
+    """`data` is the bundle, `rows` the rows of dense matrices, float32 if all Gram matrices are, else float64.
 
     `slots` is the number of rows of computed Gram matrices that are kept; the least recently used are dropped first.
     """
@@ -79,7 +79,7 @@ class Store:
             kinds,
             places,
             where,
-            # Rows that are all there do not age.
+            # Rows that always stay in memory have no ages.
             np.zeros(self.rows.shape[0] if self.computed else 0, dtype=np.int64),
             np.array(pointers, dtype=np.int64).reshape(len(sparse), n + 1),
             joined([matrix.indices for matrix in matrices], np.int32),
@@ -87,7 +87,7 @@ class Store:
         )
 
     def _place_rows(self, slots: int | None) -> Ints:
-        """Return where each row of a dense matrix is in `rows`."""
+        """Return the place in `rows` of each row of a dense matrix."""
         grams, n, count = self.problem.grams, self.problem.n_tokens, len(self.dense)
         if not self.computed:
             self.rows = stacked([grams[m] for m in self.dense], n, self.dtype)
@@ -122,7 +122,7 @@ class Store:
         return Explicit(ptr, joined(indices, np.int32), joined(values, np.float64), shapes)
 
     def _within_sequences(self, explicit: Explicit) -> tuple[Floats, Ints]:
-        """K_m(a, b) for tokens of the same sequence, and where each sequence's square begins."""
+        """Return K_m(a, b) for tokens of the same sequence, and the start of each sequence's square."""
         offsets = self.problem.offsets
         lengths = np.diff(offsets)
         starts = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
@@ -136,16 +136,16 @@ class Store:
         return local, starts
 
     def supply(self, order: Ints, counts: Ints, wanted: Ints, scores: Callable[[Ints], Floats]) -> None:
-        """Compute the rows that rounds have stopped for, and rows of tokens ahead that are likely to be wrong.
+        """Compute the rows that rounds have stopped for, and those of upcoming tokens that are likely to be wrong.
 
-        `scores(tokens)` are theirs, (labels, tokens).
+        `scores(tokens)` gives the scores of tokens, (labels, tokens).
         """
         tokens = self._missing(order[counts[AT] :])
         likely = tokens[_likely_wrong(scores(tokens), self.problem.y[tokens])]
         self._fetch(wanted[: counts[WANTED]], likely, int(counts[CLOCK]))
 
     def _fetch(self, wanted: Ints, likely: Ints, clock: int) -> None:
-        """Compute the rows that are wanted (place times tokens plus token), and rows of tokens that are likely next."""
+        """Compute the wanted rows (place times tokens plus token), and rows of tokens that are likely next."""
         grams, n = self.data.grams, self.problem.n_tokens
         rows, which = np.unique(wanted % n), np.unique(wanted // n)
         most = self.rows.shape[0] // (2 * which.size)
@@ -166,7 +166,7 @@ class Store:
         self.make_rows(chosen, which.tolist(), keep)
 
     def _missing(self, order: Ints) -> Ints:
-        """Return tokens of the first of these sequences that have rows missing, as many as may be of use."""
+        """Return tokens with missing rows among the first of these sequences, as many as may be of use."""
         offsets = self.problem.offsets
         some = order[: max(1, 8 * BATCH // self.longest)]
         tokens = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in some])
@@ -174,7 +174,7 @@ class Store:
 
 
 def _likely_wrong(scores: Floats, gold: Ints) -> Any:
-    """Return where the score (labels, tokens) of the gold label is not ahead of all others by one."""
+    """Return a mask of tokens whose gold label's score does not exceed all others by 1; scores are (labels, tokens)."""
     tokens = np.arange(gold.size)
     right = scores[gold, tokens].copy()
     scores[gold, tokens] = -np.inf
@@ -182,7 +182,7 @@ def _likely_wrong(scores: Floats, gold: Ints) -> Any:
 
 
 def stacked(grams: list[Gram], n: int, dtype: Any) -> Reals:
-    """Return the dense matrices below one another: a view where they are stored that way already."""
+    """Return the dense matrices stacked vertically, as a view if they are already stored that way."""
     arrays: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
     if not arrays:
         return np.empty((0, n), dtype=dtype)
@@ -209,7 +209,7 @@ def columns_within(offsets: Ints, lengths: Ints) -> Ints:
 
 
 def pairs_within(gram: Gram, rows: Ints, columns: Ints, offsets: Ints) -> Floats:
-    """K(row, column) for pairs of tokens of the same sequence."""
+    """Return K(row, column) for pairs of tokens of the same sequence."""
     if rows.size == gram.n:
         return gram.diagonal()
     if isinstance(gram, DenseGram):

@@ -1,4 +1,4 @@
-"""Multiple kernel learning by calling a support vector machine again and again: the baselines of SPOM."""
+"""Multiple kernel learning by repeated calls of a support vector machine: the baselines of SPOM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from spom.solvers.mkl.frank_wolfe.penalties import SquaredSum, block_penalty
 from spom.solvers.mkl.problem import KernelProblem, parts_of
 
 METHODS = ("gauss-seidel", "simple")
-# So many trials, each nearer than the one before, has a line search.
+# The number of trials of a line search, each shorter than the one before.
 TRIALS = 4
 
 
@@ -51,7 +51,7 @@ class Pegasos(NamedTuple):
 
 @kernel("Tuple((int64, float64))(Visit, int64[::1], float64[:, ::1], float64, int32[::1])")
 def find_margin(visit: Visit, gold: Ints, steps: Floats, cost: float, both: Any) -> tuple[int, float]:
-    """(wrong tokens, score of gold less that of the labels found); gold and found labels go into `both`."""
+    """Return (wrong tokens, score of gold minus that of the labels found); write gold and found labels to `both`."""
     n, unary = gold.size, visit.unary
     wrong, margin = 0, 0.0
     for s in range(n):
@@ -69,9 +69,9 @@ def find_margin(visit: Visit, gold: Ints, steps: Floats, cost: float, both: Any)
 def _pegasos(
     order: Ints, sequences: Sequences, K: Any, numbers: Numbers, pegasos: Pegasos, dual: Dual, work: Work
 ) -> None:
-    """w <- (1 - 1/t) w + (1/t) weight (right features - features found), and back into the ball.
+    """w <- (1 - 1/t) w + (1/t) weight (right features - features found), then projected to the ball.
 
-    That is Pegasos for 1/2 norm(w)^2 + mean loss.
+    This is Pegasos for 1/2 norm(w)^2 + mean loss.
     """
     offsets, gold, k = sequences.offsets, sequences.gold, dual.F.shape[0]
     factor, squared = pegasos.state[0], pegasos.state[1]
@@ -91,7 +91,7 @@ def _pegasos(
         shrink = 1.0 - 1.0 / t
         squared *= shrink * shrink
         if t == 1 or factor < 1e-20:
-            # The factor would become zero, or lose the small entries of A: put it into what it multiplies.
+            # The factor would become zero, or lose the small entries of A: move it into the arrays.
             for array in dual:
                 array *= factor * shrink
             factor = 1.0
@@ -125,13 +125,13 @@ pegasos_double = kernel(f"void(int64[::1], Sequences, {GRAMS[1]}, {_REST}")(_peg
 class WrapperMKL:
     """min over kernel weights s of [min over w of 1/2 norm(w)^2 + mean hinge loss, with the kernel sum_m s_m K_m].
 
-    The machine inside is structured Pegasos, `first` passes in the first call and `later` passes in the others, which
-    start from where the one before ended and keep counting their steps. Pegasos takes the step 1 / t; with `offset` = c
-    its counter starts at c times the number of sequences, so that the first steps are smaller. What is done with its
-    answer:
+    The inner machine is structured Pegasos, with `first` passes in the first call and `later` passes in the others.
+    Each call starts from the end of the previous one and continues its count of steps. Pegasos takes the step 1 / t;
+    with `offset` = c its counter starts at c times the number of sequences, so the first steps are smaller. The kernel
+    weights follow from its result:
 
     - `method="gauss-seidel"`: the weights become the best ones for the block norms (Kloft et al. 2010);
-    - `method="simple"`: a step along the reduced gradient, to where a weight reaches zero, or as far as the slope is
+    - `method="simple"`: a step along the reduced gradient, until a weight reaches zero or the slope stops being
       downhill (SimpleMKL, Rakotomamonjy et al. 2008); each trial of the line search is a call of the machine.
 
     Iterating yields a `State` after each pass of Pegasos, trials included, with the objective of the penalised problem
@@ -197,14 +197,14 @@ class WrapperMKL:
         while self._passes < self.epochs:
             way, kept = self._descent(share), self._machine()
             slope = float(way @ self._gradient())
-            # Steps at most double, and the first changes no share by more than a tenth.
+            # Steps at most double, and the first changes no share by more than 0.1.
             first = 0.1 / max(float(np.abs(way).max()), 1e-300)
             step = min(2.0 * step if np.isfinite(step) else first, _reach(share, way))
             for _ in range(TRIALS):
                 trial = np.maximum(share + step * way, 0.0)
                 yield from self._call(self.blocks.normalised(trial), self.later)
-                # The slope there says whether the lowest point was passed. Values of the objective do not: the
-                # machine of each trial had more passes than the one before.
+                # The slope at the trial says whether the lowest point was passed. Values of the objective do not,
+                # because the machine of each trial had more passes than the one before.
                 after = float(way @ self._gradient())
                 if after <= 0.0:
                     share = trial / trial.sum()
@@ -228,7 +228,7 @@ class WrapperMKL:
         return np.asarray(-0.5 * self._norms**2 / (self.blocks.strength * self.blocks.weights**2))
 
     def _descent(self, share: Floats) -> Floats:
-        """Return the reduced gradient: what the largest share pays for the others, which do not go below zero."""
+        """Return the reduced gradient: the largest share offsets the changes of the others, which stay >= 0."""
         gradient, most = self._gradient(), int(share.argmax())
         way = gradient[most] - gradient
         way[(share <= 0.0) & (way < 0.0)] = 0.0
@@ -270,7 +270,7 @@ class WrapperMKL:
         self._numbers[1] = self._numbers[0] ** 2 * size
 
     def _call(self, scales: Floats, passes: int) -> Iterator[State]:
-        """Run the machine with these kernel weights, from its present point."""
+        """Run the machine with these kernel weights, from its current point."""
         self._take(scales)
         self._calls += 1
         for _ in range(min(passes, self.epochs - self._passes)):
@@ -285,7 +285,7 @@ class WrapperMKL:
             yield self._state()
 
     def _look(self) -> None:
-        """Compute the objective of the penalised problem here, and the norms that the kernel weights follow."""
+        """Compute the objective of the penalised problem here, and the norms for the kernel weights."""
         p = self.problem
         A, F, V, T = self._dual
         self._each = self._mixture.products(A)
@@ -309,7 +309,7 @@ class WrapperMKL:
         return np.ascontiguousarray(self._numbers[0] * self._dual[0].T)
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
-        """(coefficients of each kernel, weights of explicit blocks, transitions), as the online solver has them."""
+        """Return (coefficients of each kernel, weights of explicit blocks, transitions), as the online solver does."""
         return parts_of(self.problem, self.coef, self.scale, self.transition)
 
     def _state(self) -> State:

@@ -1,1 +1,1 @@
-"""Solvers of label sequences and trees."""
+"""Solvers for label sequences and trees."""

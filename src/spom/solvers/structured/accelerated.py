@@ -11,7 +11,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.solvers.structured.structures import block_norms
 
-# After an accepted step the bound on the curvature falls by this, so that it can follow the problem. Not tuned.
+# After an accepted step, the bound on the curvature is multiplied by this to follow the problem. Not tuned.
 RELAX = 0.9
 
 
@@ -23,7 +23,7 @@ class Smooth(NamedTuple):
 
 
 def accelerate(problem: Smooth, start: Floats, curvature: float, rounds: int) -> tuple[Floats, float]:
-    """theta after some rounds from `start`, and the last bound on the curvature.
+    """Return theta after some rounds from `start`, and the last bound on the curvature.
 
     >>> import numpy as np
     >>> square = Smooth(lambda w: (0.5 * float((w - 3.0) @ (w - 3.0)), w - 3.0), lambda w, step: w)
@@ -50,7 +50,7 @@ def accelerate(problem: Smooth, start: Floats, curvature: float, rounds: int) ->
 
 
 def prox_of_blocks(rows: Floats, starts: Ints, norms: Any, step: float) -> Floats:
-    """The rows of each block, scaled to the norm that the prox of a penalty of block norms gives it.
+    """Scale the rows of each block to the norm that the prox of a penalty of block norms gives it.
 
     >>> import numpy as np
     >>> from spom.penalties import GroupLasso

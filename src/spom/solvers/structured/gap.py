@@ -1,4 +1,4 @@
-r"""A certificate for random fields of any structure: how far weights can be from the optimum.
+r"""A certificate for random fields of any structure: a bound on the distance of weights from the optimum.
 
     P(w) = Omega(w) + mean_i (log Z_i(w) - <w, f(x_i, y_i)>)  >=  mean_i H(q_i) - Omega*(-g(q)),
 
@@ -7,8 +7,8 @@ g(q) = s g(p), and with pi = p_i(gold), m = 1 - s + s pi,
 
     H(q_i) = -m log m - s (1 - pi) log s + s (H(p_i) + pi log pi),   H(p_i) = log Z_i - expected score.
 
-s is the largest number in 0..1 for which Omega* is finite: one where all weights have a squared penalty. A part without
-any penalty would need a gradient of exactly zero: there s is 0, and the bound is 0, which says nothing.
+s is the largest number in 0..1 for which Omega* is finite: 1 if all weights have a squared penalty. A part without
+any penalty would need a gradient of exactly zero: then s and the bound are 0, which carries no information.
 
 With Omega = l1 norm1 + h(norms of blocks), Omega*(g) = h*(norms of the blocks of soft(g, l1)).
 """
@@ -23,7 +23,7 @@ from spom.core.arrays import Floats, Ints
 from spom.penalties.forms import NO_ELASTIC, Elastic
 from spom.solvers.structured.structures import block_norms
 
-# Steps of the search for s where an l1 part and a group norm act together: s is good to 1e-9.
+# Steps of the search for s if an l1 part and a group norm act together: s is accurate to 1e-9.
 HALVINGS = 30
 
 
@@ -42,7 +42,7 @@ class Certificate(NamedTuple):
 class Part(NamedTuple):
     """Rows of weights with their mean gradient, and their penalty: an elastic form, and one of the norms of blocks.
 
-    Block m has the rows starts[m] .. starts[m + 1] - 1; `norms` is None where there is no such penalty.
+    Block m has the rows starts[m] .. starts[m + 1] - 1; `norms` is None if there is no such penalty.
     """
 
     weights: Floats
@@ -52,7 +52,7 @@ class Part(NamedTuple):
     starts: Ints = np.zeros(0, dtype=np.int64)
 
     def value(self) -> float:
-        """Omega of the weights."""
+        """Return Omega of the weights."""
         w, (l1, l2) = self.weights, self.elastic
         sizes = l1 * float(np.abs(w).sum()) if l1 > 0.0 else 0.0
         squares = 0.5 * l2 * float(np.vdot(w, w)) if l2 > 0.0 else 0.0
@@ -60,7 +60,7 @@ class Part(NamedTuple):
         return sizes + squares + blocks
 
     def scale(self) -> float:
-        """The largest s in 0..1 for which the conjugate at s times the gradient is finite."""
+        """Return the largest s in 0..1 for which the conjugate at s times the gradient is finite."""
         l1, l2 = self.elastic
         if self.norms is None:
             most = float(np.abs(self.gradient).max(initial=0.0))
@@ -79,11 +79,11 @@ class Part(NamedTuple):
         return low
 
     def _needed(self, s: float) -> float:
-        """The strength of the norms that s times the gradient asks for."""
+        """Return the strength of the norms that s times the gradient needs."""
         return float(self.norms.max_strength(block_norms(soft(s * self.gradient, self.elastic.l1), self.starts)))
 
     def conjugate(self, s: float) -> float:
-        """Omega* at s times the gradient, with s at most `scale()`."""
+        """Return Omega* at s times the gradient, with s at most `scale()`."""
         l1, l2 = self.elastic
         if self.norms is None:
             over = soft(s * self.gradient, l1)
@@ -108,7 +108,7 @@ def mixed_entropy(losses: Floats, entropies: Floats, s: float) -> Floats:
 
 
 def certify(losses: Floats, entropies: Floats, parts: list[Part]) -> Certificate:
-    """Bounds on the optimum from the losses and entropies of all outputs, and the parts of the weights.
+    """Return bounds on the optimum from the losses and entropies of all outputs, and the parts of the weights.
 
     >>> import numpy as np
     >>> part = Part(np.zeros((1, 2)), np.array([[0.5, -0.5]]), Elastic(0.5, 0.0))

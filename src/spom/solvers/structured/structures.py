@@ -1,6 +1,6 @@
-"""Structured outputs (chains, trees, classes): their losses, and the one gradient of all, expected minus gold parts.
+"""Structured outputs (chains, trees, classes): their losses, and their common gradient, expected minus gold parts.
 
-The losses of an output y, numbered once for all compiled code, with max and log-sum-exp over all outputs z:
+The losses of an output y, with the same numbers in all compiled code, and max and log-sum-exp over all outputs z:
 
     perceptron      max over z of score(z) - score(y)
     hinge           max over z of score(z) + cost(z, y) - score(y)
@@ -8,9 +8,9 @@ The losses of an output y, numbered once for all compiled code, with max and log
     log             log sum over z of exp(score(z)) - score(y): a conditional random field
     softmax-margin  the same with score(z) + cost(z, y)
 
-The cost is a weight times the number of wrong tokens (Hamming). The derivative in the scores of parts is what z has of
-each part, or is expected to have, minus what y has. A structure knows its outputs: its decoders give both. Learners
-with explicit features and with kernels call `residual` alone.
+The cost is a weight times the number of wrong tokens (Hamming). The derivative in the score of a part is its (expected)
+count in z minus its count in y. A structure knows its outputs: its decoders give both. Learners with explicit
+features and with kernels only call `residual`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from spom.errors import Unsupported
 # --- losses ------------------------------------------------------------------------------------------
 
 PERCEPTRON, HINGE, MIRA, LOG, SOFTMAX_MARGIN = range(5)
-# All outputs count in these, by their probability, and not the best alone.
+# In these losses all outputs count, weighted by probability, not only the best one.
 SUMS = (LOG, SOFTMAX_MARGIN)
 LOSSES = {"hinge": HINGE, "perceptron": PERCEPTRON, "log": LOG, "softmax-margin": SOFTMAX_MARGIN, "mira": MIRA}
 
 
 class Loss(NamedTuple):
-    """A loss, and what a wrong token costs in it."""
+    """A loss, and the cost of a wrong token."""
 
     code: Annotated[int, "int64"]
     cost: Annotated[float, "float64"]
@@ -51,13 +51,13 @@ class Loss(NamedTuple):
 
 @kernel("boolean(int64)")
 def takes_cost(code: int) -> bool:
-    """Whether the cost is added to the scores."""
+    """Tell whether the cost is added to the scores."""
     return code in (HINGE, MIRA, SOFTMAX_MARGIN)
 
 
 @kernel("boolean(int64)")
 def is_sum(code: int) -> bool:
-    """Whether all outputs count, by their probability, and not the best alone."""
+    """Tell whether all outputs count, weighted by probability, not only the best one."""
     return code in SUMS
 
 
@@ -72,14 +72,14 @@ def loss_code(name: Any, names: Sequence[str], what: str) -> int:
     return LOSSES[name]
 
 
-# --- the one gradient: expected parts minus gold parts -----------------------------------------------
+# --- the common gradient: expected parts minus gold parts -----------------------------------------------
 
 
 class Parts(NamedTuple):
     """One number for each part of an output: scores, counts, or differences of counts.
 
     Chains: label y at token t is unary[t, y]; the k + 2 rows of `shared` are steps from each label, beginnings, ends.
-    Trees: head h of word m is unary[h, m]. Classes: row i is example i. Where nothing is shared, `shared` has no rows.
+    Trees: head h of word m is unary[h, m]. Classes: row i is example i. If nothing is shared, `shared` has no rows.
     """
 
     unary: Annotated[Floats, "float64[:, ::1]"]
@@ -91,11 +91,11 @@ DECODE = "float64(Parts, int64[::1], float64[::1], Parts)"
 
 
 class Structure(NamedTuple):
-    """What is known of a kind of output.
+    """The operations of a kind of output.
 
     `augment(scores, gold, cost)` adds the cost of wrong tokens to the scores. `best` and `sums` (scores, gold, scratch,
-    out) return the highest score, or the log of the sum of exponentials, minus the score of gold, with the parts of the
-    best output, or expected parts, minus those of gold in all of `out`.
+    out) return the highest score, or the log of the sum of exponentials, minus the score of gold. They overwrite `out`
+    with the parts of the best output, or the expected parts, minus those of gold.
     """
 
     augment: Annotated[Any, "FunctionType(void(Parts, int64[::1], float64))"]
@@ -105,7 +105,7 @@ class Structure(NamedTuple):
 
 @kernel("float64(Structure, Loss, Parts, int64[::1], float64[::1], Parts)", inline="always")
 def residual(structure: Structure, loss: Loss, scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The loss, with expected parts minus gold parts in `out`; the cost is added to the scores in place.
+    """Return the loss, and write expected minus gold parts to `out`; the cost is added to the scores in place.
 
     `scratch` is memory that a structure may need: see `scratch_size`.
     """
@@ -136,7 +136,7 @@ def block_norms(rows: Any, starts: Ints) -> Floats:
 
 @kernel("float64(Parts, int64[::1])")
 def path_score(scores: Parts, y: Ints) -> float:
-    """The score of a path: its labels, steps, beginning and end."""
+    """Return the score of a path: its labels, steps, beginning and end."""
     unary, chain = scores
     n, k = unary.shape
     s = float(chain[k, y[0]] + chain[k + 1, y[n - 1]])
@@ -164,7 +164,7 @@ def add_path(y: Ints, sign: float, out: Parts) -> None:
 
 @kernel(AUGMENT)
 def augment_tokens(scores: Parts, gold: Ints, cost: float) -> None:
-    """Add the cost of each label but the gold one, token by token."""
+    """Add the cost of each label except the gold one, at each token."""
     n, k = scores.unary.shape
     for t in range(n):
         for a in range(k):
@@ -174,7 +174,7 @@ def augment_tokens(scores: Parts, gold: Ints, cost: float) -> None:
 
 @kernel(DECODE)
 def chain_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """Viterbi."""
+    """Run Viterbi's algorithm: the best output minus gold."""
     unary, chain = scores
     n, k = unary.shape
     path = np.empty(n, dtype=np.int64)
@@ -187,7 +187,7 @@ def chain_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
 
 @kernel("void(Parts)")
 def add_ends(out: Parts) -> None:
-    """Beginnings and ends are the labels of the first and the last token."""
+    """Copy the labels of the first and the last token to beginnings and ends."""
     n, k = out.unary.shape
     for y in range(k):
         out.shared[k, y] = out.unary[0, y]
@@ -196,7 +196,7 @@ def add_ends(out: Parts) -> None:
 
 @kernel("float64(Parts, Parts)")
 def exact_parts(scores: Parts, out: Parts) -> float:
-    """The log partition, with expected labels, steps, beginnings and ends in all of `out`, to all digits."""
+    """Return the log partition; overwrite `out` with expected labels, steps, beginnings and ends, to all digits."""
     unary, chain = scores
     k = unary.shape[1]
     out.shared[:k] = 0.0
@@ -208,7 +208,7 @@ def exact_parts(scores: Parts, out: Parts) -> float:
 
 @kernel("float64(Parts, float64[::1], Parts)")
 def expected_parts(scores: Parts, scratch: Floats, out: Parts) -> float:
-    """The same in linear space, to six digits; where scores are too far apart for it, to all digits."""
+    """Do as `exact_parts` in linear space, to six digits; to all digits if the scores are too far apart for it."""
     unary, chain = scores
     n, k = unary.shape
     share, total = scratch[: n * k].reshape(n, k), scratch[n * k : 2 * n * k].reshape(n, k)
@@ -222,20 +222,20 @@ def expected_parts(scores: Parts, scratch: Floats, out: Parts) -> float:
 
 @kernel("float64(Parts, int64[::1], Parts, float64)")
 def minus_gold(scores: Parts, gold: Ints, out: Parts, total: float) -> float:
-    """The loss, from the log partition; the parts of gold are taken off the expected ones."""
+    """Return the loss from the log partition, and subtract the parts of gold from the expected ones."""
     add_path(gold, -1.0, out)
     return max(total - path_score(scores, gold), 0.0)
 
 
 @kernel(DECODE)
 def chain_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """Forward-backward, to all digits."""
+    """Run forward-backward, to all digits."""
     return minus_gold(scores, gold, out, exact_parts(scores, out))
 
 
 @kernel(DECODE)
 def quick_chain_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """Forward-backward in linear space, to six digits."""
+    """Run forward-backward in linear space, to six digits."""
     return minus_gold(scores, gold, out, expected_parts(scores, scratch, out))
 
 
@@ -246,13 +246,13 @@ def quick_chain_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> 
 #     log, softmax-margin   log sum over z of exp(score(z) + cost(z)) - log sum over z in C of exp(score(z))
 #     hinge, perceptron     max over z of score(z) + cost(z) - max over z in C of score(z)
 #
-# where the cost counts wrong tokens among the known ones. The derivative is what z is expected to have of each part
-# minus what is expected under the known labels (or what the best z in C has).
+# where the cost counts wrong tokens among the known ones. The derivative is the expected count of each part minus that
+# under the known labels (or the count in the best z minus that in the best z in C).
 
 
 @kernel(AUGMENT)
 def augment_known(scores: Parts, gold: Ints, cost: float) -> None:
-    """Add the cost of each label but the gold one at tokens whose label is known."""
+    """Add the cost of each label except the gold one at tokens whose label is known."""
     n, k = scores.unary.shape
     for t in range(n):
         if gold[t] >= 0:
@@ -263,7 +263,7 @@ def augment_known(scores: Parts, gold: Ints, cost: float) -> None:
 
 @kernel("void(float64[:, ::1], int64[::1], float64[:, ::1])")
 def keep_known(unary: Floats, gold: Ints, out: Floats) -> None:
-    """A copy of the scores with -inf for every label that a known one rules out."""
+    """Copy the scores to `out`, with -inf for every label that a known one rules out."""
     out[:] = unary
     for t in range(gold.size):
         if gold[t] >= 0:
@@ -273,7 +273,7 @@ def keep_known(unary: Floats, gold: Ints, out: Floats) -> None:
 
 @kernel(DECODE)
 def partial_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """Expected parts minus those expected under the known labels, by forward-backward twice."""
+    """Compute expected parts minus those under the known labels, by forward-backward twice."""
     n, k = scores.unary.shape
     known = Parts(np.empty((n, k)), scores.shared)
     keep_known(scores.unary, gold, known.unary)
@@ -287,7 +287,7 @@ def partial_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> floa
 
 @kernel(DECODE)
 def partial_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The best sequence minus the best that agrees with the known labels, by Viterbi twice."""
+    """Compute the best sequence minus the best that agrees with the known labels, by Viterbi twice."""
     unary, chain = scores
     n, k = unary.shape
     known, path, own = np.empty((n, k)), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -322,7 +322,7 @@ def agrees(forbidden: Floats, y: Ints) -> bool:
 
 @kernel(AUGMENT)
 def augment_arcs(scores: Parts, gold: Ints, cost: float) -> None:
-    """Add the cost of each arc that is not gold; scores of arcs are single precision, and so are these sums."""
+    """Add the cost of each arc that is not gold, in single precision like the scores of arcs."""
     arcs = scores.unary
     for h in range(arcs.shape[0]):
         for m in range(1, arcs.shape[0]):
@@ -332,7 +332,7 @@ def augment_arcs(scores: Parts, gold: Ints, cost: float) -> None:
 
 @kernel("float64(Parts, int64[::1], int64[::1], Parts)")
 def tree_difference(scores: Parts, gold: Ints, heads: Ints, out: Parts) -> float:
-    """The arcs of a tree minus those of gold, and the difference of their scores."""
+    """Write the arcs of a tree minus those of gold to `out`; return the difference of their scores."""
     arcs, loss = scores.unary, 0.0
     out.unary[:] = 0.0
     for h in range(arcs.shape[0]):
@@ -350,7 +350,7 @@ def tree_difference(scores: Parts, gold: Ints, heads: Ints, out: Parts) -> float
 
 @kernel(DECODE)
 def tree_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The best tree with one root."""
+    """Compute the best tree with one root, minus gold."""
     heads = np.empty(scores.unary.shape[0] - 1, dtype=np.int64)
     arborescence(scores.unary, True, heads)
     return tree_difference(scores, gold, heads, out)
@@ -358,7 +358,7 @@ def tree_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
 
 @kernel(DECODE)
 def projective_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The best projective tree with one root."""
+    """Compute the best projective tree with one root, minus gold."""
     heads = np.empty(scores.unary.shape[0] - 1, dtype=np.int64)
     eisner(scores.unary, True, heads)
     return tree_difference(scores, gold, heads, out)
@@ -366,7 +366,7 @@ def projective_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> f
 
 @kernel("float64(Parts, int64[::1], Parts, float64)")
 def minus_gold_arcs(scores: Parts, gold: Ints, out: Parts, total: float) -> float:
-    """The loss, from the log partition and expected arcs."""
+    """Return the loss from the log partition, and subtract the arcs of gold from the expected ones."""
     arcs = scores.unary
     for h in range(arcs.shape[0]):
         for m in range(1, arcs.shape[0]):
@@ -378,14 +378,14 @@ def minus_gold_arcs(scores: Parts, gold: Ints, out: Parts, total: float) -> floa
 
 @kernel(DECODE)
 def tree_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The matrix-tree theorem."""
+    """Compute the sum over trees by the matrix-tree theorem."""
     out.unary[:] = 0.0
     return minus_gold_arcs(scores, gold, out, matrix_tree(scores.unary, True, out.unary))
 
 
 @kernel(DECODE)
 def projective_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """Inside-outside."""
+    """Compute the sum over projective trees by inside-outside."""
     out.unary[:] = 0.0
     return minus_gold_arcs(scores, gold, out, inside_outside(scores.unary, True, out.unary))
 
@@ -395,7 +395,7 @@ def projective_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> f
 
 @kernel("float64(Parts, int64[::1], Parts)")
 def minus_gold_classes(scores: Parts, gold: Ints, out: Parts) -> float:
-    """Take the gold classes off; the sum of their scores."""
+    """Subtract the gold classes from `out`; return the sum of their scores."""
     total = 0.0
     for i in range(gold.size):
         out.unary[i, gold[i]] -= 1.0
@@ -405,7 +405,7 @@ def minus_gold_classes(scores: Parts, gold: Ints, out: Parts) -> float:
 
 @kernel(DECODE)
 def class_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The best class of each row."""
+    """Compute the best class of each row, minus gold."""
     found, best = np.empty(gold.size, dtype=np.int64), 0.0
     best_rows(scores.unary, found)
     out.unary[:] = 0.0
@@ -417,7 +417,7 @@ def class_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
 
 @kernel(DECODE)
 def class_sums(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
-    """The softmax of each row."""
+    """Compute the softmax of each row, minus gold."""
     logs = np.empty(gold.size)
     softmax_rows(scores.unary, out.unary, logs)
     return float(logs.sum()) - minus_gold_classes(scores, gold, out)
@@ -441,7 +441,7 @@ def chain_kind(y: Ints) -> str:
 
 
 def structure(kind: str, loss: Loss) -> Structure:
-    """The structure of a kind of output, one of `KINDS`; the decoder that the loss does not call is not compiled."""
+    """Return the structure of a kind of output, one of `KINDS`; only the decoder that the loss calls is compiled."""
     return _structure(kind, loss.code in SUMS)
 
 

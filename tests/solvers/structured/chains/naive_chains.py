@@ -30,7 +30,7 @@ def problem(seed: int, sentences: int = 7, k: int = 3, features: int = 11, value
 
 
 def dense(p: Any, i: int) -> np.ndarray:
-    """The tokens of sentence i as dense rows."""
+    """Return the tokens of sentence i as dense rows."""
     r = p.rows
     out = np.zeros((r.offsets[i + 1] - r.offsets[i], p.features))
     for t in range(out.shape[0]):
@@ -73,7 +73,7 @@ def loss_and_gradient(name: str, theta: np.ndarray, X: np.ndarray, y: Any, k: in
 
 
 def token_squares(name: str, theta: np.ndarray, X: np.ndarray, y: Any, k: int, cost: float) -> np.ndarray:
-    """Squares of the gradients of single tokens, what the rates of AdaGrad sum; those of the chain as a whole."""
+    """Return squared gradients of single tokens, as AdaGrad's rates sum them; those of the chain as a whole."""
     gradient = loss_and_gradient(name, theta, X, y, k, cost)[1]
     squares = np.zeros_like(gradient)
     size = X.shape[1] * k

@@ -24,7 +24,7 @@ from tests.solvers.structured.chains.naive_chains import dense, loss_and_gradien
 
 
 def mean_loss(p: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
-    """The mean log loss and its gradient by the list of all sequences."""
+    """Return the mean log loss and its gradient by enumeration of all sequences."""
     n, value, g = len(p.rows.offsets) - 1, 0.0, np.zeros_like(theta)
     for i in range(n):
         a, b = p.rows.offsets[i : i + 2]
@@ -102,7 +102,7 @@ def test_weights_that_are_not_there_stay_zero_and_a_start_changes_nothing_but_th
 
 @pytest.mark.parametrize("small", [20_000, 0])
 def test_a_run_resumes_to_the_same_bits(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all labels in the model of a step, and with light ones sampled as for many tokens."""
+    """Resume with all labels in the model of a step, and with light labels sampled as for many tokens."""
     monkeypatch.setattr(batch_solver, "SMALL", small)
     p = problem(54)
     for penalty in (L1(0.02), GroupLasso(0.05)):
@@ -139,7 +139,7 @@ def test_unknown_labels_are_refused() -> None:
 
 
 def test_dual_steps_bring_gradients_within_their_bounds() -> None:
-    """From weights near the optimum whose gradients are outside: each step leaves less, and the last nearly nothing."""
+    """Start near the optimum with gradients out of bounds; after the last step almost no excess must remain."""
     p, l1 = problem(58, sentences=12), 0.03
     n = len(p.rows.offsets) - 1
     solver, _ = solved(p, penalty=L1(l1))

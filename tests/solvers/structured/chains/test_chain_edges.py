@@ -24,7 +24,7 @@ def test_of_equal_paths_the_one_with_the_lower_label_wins() -> None:
 
 
 def tied(seed: int) -> int:
-    """How many of three sentences have several best paths, after a check of the one that is found."""
+    """Check the paths found for three sentences, and return how many of these have several best paths."""
     draw, features, k = np.random.default_rng(seed), 6, 4
     weights = random_weights(seed, features, k, np.zeros((k, 0), dtype=np.int32), 1.0)
     pairs = weights.pairs
@@ -50,7 +50,7 @@ def test_of_labels_that_are_all_equal_the_first_wins() -> None:
 
 
 def test_a_pass_counts_its_updates_and_its_losses() -> None:
-    """The share of tokens with an update, and the mean of the losses that were met, an empty sentence among them."""
+    """Check the share of tokens with an update and the mean loss of a pass, with an empty sentence."""
     tokens, k, features = sentences(3, [3, 1, 0, 2, 4, 2], 9, 3), 3, 9
     y = np.random.default_rng(5).integers(0, k, tokens.total)
     common = {"features": features, "reach": 1e6, "width": k, "epochs": 9, "random_state": 7}
@@ -71,7 +71,7 @@ def test_a_pass_counts_its_updates_and_its_losses() -> None:
 
 
 def test_pairs_with_next_to_no_curvature_are_left_out() -> None:
-    """A pair counts where s y > 1e-10 norm(s) norm(y), in the free weights, whatever their sizes are."""
+    """Check that a pair counts if s y > 1e-10 norm(s) norm(y) in the free weights, whatever their sizes."""
     free = np.array([True, True, False, True])
     for size_s, size_y in ((1e6, 1.0), (1.0, 1e6), (1e-6, 1.0), (1e-7, 1e-7)):
         for share, kept in ((1e-11, False), (1e-9, True), (-0.5, False), (0.3, True)):

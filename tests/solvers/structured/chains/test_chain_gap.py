@@ -118,7 +118,7 @@ BLOCKS = [
 
 
 def omega(penalty: Any, transitions: Any, W: np.ndarray, chain: np.ndarray, starts: Any) -> float:
-    """The penalty of a chain, written down from its definition."""
+    """Compute the penalty of a chain from its definition."""
     blocks = [W[a:b].ravel() for a, b in itertools.pairwise(starts)]
     if transitions == "learnt":
         blocks.append(chain.ravel())

@@ -22,7 +22,7 @@ LOSS_NAMES = list(LOSSES)
 
 
 def groups(p: Any, learnt: bool) -> list[Any]:
-    """The coordinates of theta in each block; the chain's are in none where it is fixed."""
+    """Return the coordinates of theta in each block; those of a fixed chain are in none."""
     starts = p.blocks.starts
     size = p.features * p.k
     found = [np.arange(a * p.k, b * p.k) for a, b in pairwise(starts)]
@@ -30,7 +30,7 @@ def groups(p: Any, learnt: bool) -> list[Any]:
 
 
 def with_groups(penalty: Any, p: Any, learnt: bool) -> Any:
-    """The penalty on the dense vector."""
+    """Return the penalty on the dense vector."""
     if not hasattr(penalty, "groups"):
         return penalty
     params = {**penalty.get_params(deep=False), "groups": groups(p, learnt)}
@@ -178,7 +178,7 @@ def test_single_weights_are_projected_after_each_pass() -> None:
 
 
 def test_blocks_go_off_and_on_again() -> None:
-    """A penalty that clears blocks again and again: the cheap way to clear one is the same as the plain one."""
+    """Check a penalty that clears blocks repeatedly: the cheap way to clear one equals the plain one."""
     p = problem(5, sentences=30)
     for average in (False, True):
         solver = OnlineChain(
@@ -192,7 +192,7 @@ def test_blocks_go_off_and_on_again() -> None:
 
 @pytest.mark.parametrize("values", [False, True])
 def test_a_block_that_is_filled_and_cleared_in_every_round_leaves_the_mean_alone(values: bool) -> None:
-    """The last block never survives its prox, the first mostly does; each round of both is in the mean."""
+    """Check the mean over all rounds: the last block never survives its prox, the first mostly does."""
     p = problem(8, sentences=25, values=values)
     penalty = GroupLasso(0.3, weights=[1.0, 1.0, 40.0])
     solver = OnlineChain(
@@ -346,7 +346,7 @@ def test_linear_decay_falls_to_zero() -> None:
 
 
 def test_a_selection_is_dual_averaging_in_its_metric_then_adagrad_on_what_is_left() -> None:
-    """Both phases by their formulas: blocks by s d_m norm(theta_m), then single weights of those that are on."""
+    """Compute both phases by their formulas: blocks by s d_m norm(theta_m), then single weights of the kept blocks."""
     p = problem(31, sentences=16)
     strength, l1, eta, delta, size = 0.16, 0.01, 0.5, 0.1, p.features * p.k
     solver = OnlineChain(

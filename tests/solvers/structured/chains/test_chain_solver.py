@@ -170,7 +170,7 @@ def test_good_tokens_keep_their_numbers() -> None:
 
 
 def noisy(sentences: int, seed: int):
-    """Two blocks that tell the label, three that are noise with as many features."""
+    """Draw two blocks that tell the label, and three of noise with equally many features."""
     rng = np.random.default_rng(seed)
     n = sentences * 6
     y = rng.integers(0, 4, n)
@@ -260,7 +260,7 @@ def test_penalties_of_weights_and_blocks_together_select_by_default() -> None:
 
 
 def test_weights_of_blocks_are_the_fourth_roots_of_squared_shares() -> None:
-    """One feature in every token has the share 1, each of 100 that occur once 1/100: norms 1 and 1/10."""
+    """Check a feature in every token, with share 1, and 100 that occur once, with shares 1/100: norms 1 and 1/10."""
     n = 100
     indices = np.stack([np.zeros(n, dtype=np.int64), 1 + np.arange(n)], axis=1).reshape(-1)
     rows = SimpleNamespace(indptr=2 * np.arange(n + 1), indices=indices, values=[], offsets=[0, n])

@@ -16,7 +16,7 @@ from spom.solvers.structured.chains.field import Field
 
 
 def some_field(values: bool, scale: float) -> tuple[Any, ...]:
-    """Sentences (one of them empty), weights, and the part of the weights that may move."""
+    """Draw sentences (one of them empty), weights, and masks of the weights that may move."""
     rng, n, k, p = np.random.default_rng(0), 40, 4, 12
     x = rng.normal(size=3 * n) if values else []
     rows = SimpleNamespace(
@@ -55,7 +55,7 @@ def test_with_labels_sampled_it_stays_symmetric_and_positive() -> None:
 
 
 def test_sampled_labels_have_nearly_their_share_of_all_tokens() -> None:
-    """For each label the kept masses sum to the exact probabilities, but for at most `light`."""
+    """Check that for each label the kept masses sum to the exact probabilities, up to `light`."""
     tokens, _, W, chain, _, _ = some_field(False, 2.0)
     k, n, light = 4, tokens.total, 0.2
     kept = []
@@ -84,7 +84,7 @@ def test_runs_give_the_products_of_whole_sentences() -> None:
 
 
 def marginals_by_enumeration(tokens: Any, W: np.ndarray, chain: np.ndarray, values: bool) -> list[Any]:
-    """For each sentence its feature matrix and the probability of every sequence."""
+    """Return for each sentence its feature matrix and the probability of every sequence."""
     out, (p, k) = [], W.shape
     for f, to in itertools.pairwise(tokens.offsets.tolist()):
         X = np.zeros((to - f, p))

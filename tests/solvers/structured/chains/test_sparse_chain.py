@@ -25,7 +25,7 @@ def sentences(seed: int, lengths: list[int], features: int, each: int) -> Tokens
 
 
 def dense(weights: SparseWeights, features: int) -> Any:
-    """One row for each feature, labels with their parts' weights added."""
+    """Return one row per feature, where labels include the weights of their parts."""
     k = weights.chain.shape[1]
     total = max(k, int(weights.pairs.parts.max(initial=-1)) + 1)
     W = np.zeros((features, total))
@@ -171,7 +171,7 @@ def test_each_pass_ends_inside_the_ball() -> None:
 
 @pytest.mark.parametrize("k", [3, 60, 64, 200])
 def test_pairs_are_those_that_occur(k: int) -> None:
-    """With up to 64 labels and parts they are found as bits, with more as lists; rows of many labels have all."""
+    """Check pairs found as bits (up to 64 labels and parts) and as lists (more); rows of many labels have all."""
     tokens, draw, features = sentences(0, [40, 50], 12, 2), np.random.default_rng(k), 12
     y, parts = draw.integers(0, k, 90), np.stack([k + np.arange(k, dtype=np.int32) % 2], axis=1)
     for shared in (np.zeros((k, 0), dtype=np.int32), parts):

@@ -165,7 +165,7 @@ class NaiveLearner:
     def change(
         self, sentence: Sentence, gold: list[int], guide: list[int], step: float
     ) -> tuple[dict[str, float], float]:
-        """Minus the gradient of one sentence, and the step to take along it."""
+        """Return minus the gradient of one sentence, and the step to take along it."""
         n = len(sentence) - 1
         scores = self.scores(sentence, guide, self.theta)
         trees = all_trees(n)

@@ -33,7 +33,7 @@ class Ordered(np.random.Generator):
 
 
 def naive_labels(bank: Any, names: list[str], epochs: int, most: float, radius: float = np.inf) -> dict[str, Any]:
-    """The mean over rounds of the weights of averaged margin steps, one word after another."""
+    """Return the mean weights over rounds of margin steps, one word after another."""
     count = len(bank.relation_names)
     weights: dict[str, Any] = defaultdict(lambda: np.zeros(count))
     total: dict[str, Any] = defaultdict(lambda: np.zeros(count))

@@ -56,7 +56,7 @@ def solver_for(bank: Any, names: list[str], guide: Any = None, **more: Any) -> A
 def run_both(
     bank: Any, names: list[str], guide: Any = None, penalty: Any = None, on_norms: Any = None, **more: Any
 ) -> Any:
-    """Both after a pass with the smooth loss, which leaves no two trees with the same score, and two with `loss`."""
+    """Run both for a pass with the smooth loss, after which no two trees have the same score, and two with `loss`."""
     names = ArcTemplates(names).blocks
     solver = solver_for(bank, names, guide, penalty=penalty, step=STEP, loss="log", radius=more.get("radius", np.inf))
     solver.epoch()
@@ -199,7 +199,7 @@ def test_a_model_of_entries_alone_is_the_same(names: Any) -> None:
 
 
 def test_other_sentences_leave_the_arcs_of_the_first_ones_allowed() -> None:
-    """The first trees have arcs that the second ones never show."""
+    """Check that arcs that only the first trees have remain allowed."""
     bank, other = random_bank(10, sentences=30), random_bank(20, sentences=2, longest=2)
     templates = ArcTemplates(SOME, min_count=1)
     codes = templates.fit(bank)

@@ -47,7 +47,7 @@ def ends(heads: list[int]) -> list[tuple[int, int | None, bool]]:
 
 
 def end_features(sentence: Sentence, end: tuple[int, int | None, bool]) -> list[str]:
-    """The features of an end: those of siblings, without a modifier."""
+    """Return the features of an end, which are those of siblings without a modifier."""
     h, s, right = end
     found = []
     for name in (name for name in SOME if name[0] == "s"):
@@ -66,7 +66,7 @@ def near(d: int) -> str:
 
 
 def part_features(sentence: Sentence, quad: tuple[int | None, int, int | None, int]) -> list[str]:
-    """The features of both parts of a word, as text."""
+    """Return the features of both parts of a word, as text."""
     g, h, s, m = quad
     found = []
     for name in SOME:
@@ -92,7 +92,7 @@ class Naive(NaiveLearner):
     """The steps of second order; the arcs' theta is what it was before."""
 
     def features_of(self, sentence: Sentence, heads: list[int]) -> list[list[list[str]]]:
-        """Of each word the features of its arc, its grandparent and its sibling."""
+        """Return for each word the features of its arc, its grandparent and its sibling."""
         found = []
         for quad in quads(heads):
             parts = part_features(sentence, quad)
@@ -108,7 +108,7 @@ class Naive(NaiveLearner):
     def best(
         self, sentence: Sentence, theta: dict[str, float], gold: list[int] | None = None
     ) -> tuple[float, list[int]]:
-        """The best projective tree, with the cost of wrong heads where gold is given."""
+        """Return the best projective tree, including the cost of wrong heads if gold is given."""
         found = []
         for tree in all_trees(len(sentence) - 1):
             heads = [-1, *tree]
@@ -150,7 +150,7 @@ class Naive(NaiveLearner):
 
 
 def both(loss: str, seed: int = 3, radius: float = np.inf) -> tuple[SecondOrderSolver, Naive, Any]:
-    """Both after a pass of first order with the smooth loss, which leaves no two trees with the same score, and two."""
+    """Run both for two passes, after a first-order pass with the smooth loss, after which no two trees are tied."""
     bank = random_bank(seed)
     templates = ArcTemplates(ARCS, min_count=1)
     templates.also = ("lemma", "xpos")

@@ -26,7 +26,7 @@ WORD = (1 << 64) - 1
 
 
 def splitmix(code: int, salt: int) -> int:
-    """The finaliser of splitmix64; model files depend on it."""
+    """Apply the finaliser of splitmix64; model files depend on it."""
     x = code + salt * 0x9E3779B97F4A7C15 & WORD
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & WORD
     x = (x ^ x >> 27) * 0x94D049BB133111EB & WORD
@@ -34,7 +34,7 @@ def splitmix(code: int, salt: int) -> int:
 
 
 def many_words() -> Treebank:
-    """Sentences with so many different words that conjunctions of them are hashed."""
+    """Return sentences with so many different words that conjunctions of them are hashed."""
     made = []
     for s in range(12):
         words = [{"form": f"f{s}.{w}", "lemma": f"l{s}.{w}", "upos": "ABC"[w % 3], "head": w} for w in range(4)]

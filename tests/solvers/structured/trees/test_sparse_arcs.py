@@ -42,7 +42,7 @@ def sparse_for(bank: Treebank, names: list[str], penalty: Any, guide: Any = None
 def run_both(
     bank: Treebank, names: list[str], l1: float, l2: float, loss: str, guide: Any = None, radius: float = np.inf
 ) -> tuple[SparseArcSolver, NaiveSparse]:
-    """Both after a pass with the smooth loss, which leaves no two trees with the same score, and two with `loss`."""
+    """Run both for a pass with the smooth loss, after which no two trees have the same score, and two with `loss`."""
     names = ArcTemplates(names).blocks
     penalty = Sum([L1(l1), SquaredL2(l2)])
     solver = sparse_for(bank, names, penalty, guide, step=STEP, loss="log", radius=radius)
@@ -156,7 +156,7 @@ def parser(penalty: Any, **params: Any) -> DependencyParser:
     ids=["sparse group", "sum", "tree", "mkl"],
 )
 def test_a_penalty_of_both_selects_templates_and_then_weights(penalty: Any, l1: float) -> None:
-    """The same as selecting by the part on templates, then learning the kept ones under the l1 norm alone."""
+    """Compare with a selection by the part on templates, and learning the kept ones under the l1 norm alone."""
     trees = tagged_bank(300)
     both = parser(penalty).fit(trees)
     assert both.selection_ is not None

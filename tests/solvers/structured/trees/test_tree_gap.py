@@ -16,7 +16,7 @@ from tests.solvers.structured.trees.test_tree_selection import NAMES, bank
 
 
 def listed(scores: np.ndarray) -> tuple[list[tuple[int, ...]], np.ndarray]:
-    """All trees with one root of a sentence, and their probabilities."""
+    """Return all trees with one root of a sentence, and their probabilities."""
     n, trees, values = scores.shape[0] - 1, [], []
     for heads in itertools.product(range(n + 1), repeat=n):
         if heads.count(0) != 1 or any(h == m for m, h in enumerate(heads, start=1)):

@@ -29,7 +29,7 @@ TAGS = ["A", "B", "C", "D"]
 
 
 def bank(count: int, seed: int = 0) -> Treebank:
-    """Words hang on words whose tags, and those before, go with theirs; the other columns are noise."""
+    """Draw words that depend on words with tags, and previous tags, that match theirs; other columns are noise."""
     rng, sentences = np.random.default_rng(seed), []
     affinity = 2.0 * np.random.default_rng(0).standard_normal((4, 4))
     for _ in range(count):

@@ -24,7 +24,7 @@ NAMES = ["h.form", "m.form", "h.upos m.upos", "h.upos m.upos dist", "h.form m.fo
 
 
 def bank(count: int, seed: int = 0) -> Treebank:
-    """Nouns hang on the verb before them, or on the first verb; words say nothing."""
+    """Draw nouns that depend on the verb before them, and verbs on the first verb; words carry no information."""
     rng, sentences = np.random.default_rng(seed), []
     for _ in range(count):
         tags = ["VERB", *rng.choice(["VERB", "NOUN"], int(rng.integers(2, 6)), p=[0.3, 0.7]).tolist()]
@@ -91,7 +91,7 @@ def test_the_first_round_is_the_gradient_at_zero() -> None:
 
 
 def test_arcs_of_single_words_count_too() -> None:
-    """The weight of a template is the root of the norm of its counts, over the mean of all."""
+    """Check that the weight of a template is the root of the norm of its counts, over the mean of all."""
     one = [[{"form": form, "upos": "VERB", "head": 0, "deprel": "root"}] for form in ("a", "a", "b")]
     templates = ArcTemplates(["h.upos", "m.form"], min_count=1)
     words = Treebank.from_sentences(one)

@@ -1,1 +1,1 @@
-"""Working sets of columns, blocks and rows, to a duality gap."""
+"""Working sets of columns, blocks and rows, solved to a given duality gap."""

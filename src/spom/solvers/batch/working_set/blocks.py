@@ -18,7 +18,7 @@ from spom.penalties import Penalty
 
 
 class Terms(NamedTuple):
-    """Where blocks begin, and the weight, l1 and ridge of each, as loops take them."""
+    """The starts of the blocks, and the weight, l1 and ridge of each, as loops take them."""
 
     ptr: Annotated[Ints, "int64[::1]"]
     weights: Annotated[Floats, "float64[::1]"]
@@ -28,10 +28,10 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class PenalisedBlocks:
-    """Block b is the coordinates `order[ptr[b]:ptr[b + 1]]`; every coordinate is in one block, none is empty.
+    """Block b is the coordinates `order[ptr[b]:ptr[b + 1]]`; every coordinate is in one block, and no block is empty.
 
-    Each block has its own `weights`, `l1` and `ridge`. A coordinate that nothing penalises (an intercept, or
-    one in no group) is a block of its own with zeros.
+    Each block has its own `weights`, `l1` and `ridge`. An unpenalised coordinate (an intercept, or one in no group) is
+    a block of its own with zeros.
     """
 
     ptr: Ints
@@ -57,20 +57,20 @@ class PenalisedBlocks:
 
     @cached_property
     def free(self) -> Any:
-        """Which blocks have no threshold, and so are never zero."""
+        """A mask of the blocks that have no threshold, and so are never zero."""
         return self.weights + self.l1 == 0.0
 
     @cached_property
     def grouped(self) -> bool:
-        """Whether a block has a weight: the term that is no sum over coordinates."""
+        """Whether some block has a weight; that term is not a sum over coordinates."""
         return bool(self.weights.any())
 
     def sums(self, values: Floats) -> Floats:
-        """The sum of `values`, one per coordinate in the order of the blocks, over each block."""
+        """Return the sum over each block of `values`, one per coordinate in the order of the blocks."""
         return values if self.single else np.add.reduceat(values, self.ptr[:-1])
 
     def spread(self, values: Any) -> Any:
-        """One value per block, repeated for each of its coordinates."""
+        """Repeat each block's value for each of its coordinates."""
         return values if self.single else np.repeat(values, np.diff(self.ptr))
 
     def value(self, w: Floats) -> float:
@@ -83,7 +83,7 @@ class PenalisedBlocks:
         return total + float(self.l1 @ self.sums(np.abs(w))) + 0.5 * float(self.ridge @ self.sums(w * w))
 
     def violations(self, w: Floats, g: Floats) -> Floats:
-        """The distance of -g_b from the subdifferential of Omega at w_b, for each block b; w and g as in `value`."""
+        """Return the distance of -g_b from the subdifferential of Omega at w_b, per block b; w and g as in `value`."""
         if w.ndim == 2:
             return flat_blocks(self, w.shape[1]).violations(w.reshape(-1), g.reshape(-1))
         l1 = self.spread(self.l1)
@@ -99,11 +99,11 @@ class PenalisedBlocks:
         return found
 
     def used(self, w: Floats) -> Any:
-        """Which blocks are not zero, or never are; w as in `value`."""
+        """Return a mask of the blocks that are not zero, or can never be; w as in `value`."""
         return (w.any(axis=1) if w.ndim == 2 else self.sums(np.abs(w)) > 0.0) | self.free
 
     def restrict(self, chosen: Ints) -> PenalisedBlocks:
-        """The chosen blocks; `order` still holds coordinates of the whole vector."""
+        """Return the chosen blocks; `order` still holds coordinates of the whole vector."""
         if self.single:
             ptr, order = np.arange(chosen.size + 1, dtype=np.int64), self.order[chosen]
         else:
@@ -114,7 +114,7 @@ class PenalisedBlocks:
         return PenalisedBlocks(ptr, order, self.weights[chosen], self.l1[chosen], self.ridge[chosen])
 
     def with_free(self, coordinate: int) -> PenalisedBlocks:
-        """One block more, of this coordinate alone, that nothing penalises."""
+        """Return the blocks with one more, unpenalised, for this coordinate alone."""
         return PenalisedBlocks(
             np.append(self.ptr, self.ptr[-1] + 1),
             np.append(self.order, coordinate),
@@ -126,7 +126,7 @@ class PenalisedBlocks:
 
 @kernel("void(float64[::1], float64[::1], float64, float64, float64, float64, float64[::1])")
 def prox_step(w: Floats, slope: Floats, step: float, weight: float, l1: float, ridge: float, out: Floats) -> None:
-    """out = prox by `step` of one block's penalty at w - step * slope: soft threshold, block, shrink."""
+    """out = prox by `step` of one block's penalty at w - step * slope: soft threshold, block threshold, shrink."""
     cut = l1 * step
     squares = 0.0
     for j in range(w.size):
@@ -143,7 +143,7 @@ def prox_step(w: Floats, slope: Floats, step: float, weight: float, l1: float, r
 
 
 def blocks_of(penalty: Penalty, size: int) -> PenalisedBlocks:
-    """The block form of a penalty of vectors of this size."""
+    """Return the block form of a penalty for vectors of this size."""
     found = _form(penalty, size)
     if found is None:
         raise _unsupported(penalty)
@@ -180,7 +180,7 @@ class Strengths(NamedTuple):
 
 
 def block_strengths(penalty: Penalty, count: int) -> Strengths | None:
-    """The strengths of a penalty with `count` blocks, where it has this form."""
+    """Return the strengths of a penalty with `count` blocks; None if it has no such form."""
     split = penalty.split(count)
     norms = None if split is None else split.norms.norm_sum(count)
     if split is None or norms is None or norms.order != 2.0:
@@ -190,7 +190,7 @@ def block_strengths(penalty: Penalty, count: int) -> Strengths | None:
 
 
 def row_blocks(penalty: Penalty, rows: int) -> PenalisedBlocks:
-    """The penalty of each row of a matrix: blocks of one row."""
+    """Return the penalty on rows of a matrix, as blocks of one row each."""
     form = block_strengths(penalty, rows)
     if form is None:
         raise _unsupported(penalty)
@@ -207,14 +207,14 @@ def _unsupported(penalty: Penalty) -> Unsupported:
 
 
 def flat_blocks(blocks: PenalisedBlocks, K: int) -> PenalisedBlocks:
-    """Blocks of rows as blocks of K entries of the flattened matrix."""
+    """Return blocks of rows as blocks of K entries of the flattened matrix."""
     size = blocks.count * K
     ptr = np.arange(0, size + 1, K, dtype=np.int64)
     return PenalisedBlocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)
 
 
 def choose(used: Any, violations: Floats, more: int) -> Ints:
-    """The blocks in use and up to `more` others that violate most; sorted."""
+    """Return the blocks in use and up to `more` others that violate most, sorted."""
     count = int(used.sum()) + min(int(np.count_nonzero((violations > 0.0) & ~used)), more)
     rank = np.where(used, np.inf, violations)
     return np.sort(np.argpartition(-rank, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)

@@ -2,8 +2,8 @@
 
     minimise g^T d + 1/2 sum_i h_i (X d)_i^2 + Omega(w + d)
 
-A visit of a block costs the entries of its columns; no Gram matrix is made. Every few passes the iterates
-are extrapolated (Anderson acceleration, Bertrand and Massias 2021).
+A visit to a block takes time linear in the entries of its columns; no Gram matrix is made. Every few passes the
+iterates are extrapolated (Anderson acceleration, Bertrand and Massias 2021).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spom.core.jit import kernel
 from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, prox_step
 from spom.solvers.batch.working_set.gram import above_zero
 
-# Passes between two extrapolations, and how many iterates one is made from.
+# Passes between two extrapolations, which is also the number of iterates that an extrapolation combines.
 MEMORY = 5
 
 
@@ -31,7 +31,7 @@ class Csc(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The quadratic model: h, u = h * (X d), the point w, the gradient g at the start, and a constant per block."""
+    """The quadratic model: h, u = h * (X d), the point w, the gradient g at the start, and a constant L per block."""
 
     h: Annotated[Floats, "float64[::1]"]
     u: Annotated[Floats, "float64[::1]"]
@@ -42,10 +42,10 @@ class Model(NamedTuple):
 
 @kernel("void(Csc, int64[::1], float64[::1], float64[::1], float64[::1])")
 def column_constants(X: Csc, ptr: Ints, h: Floats, work: Floats, L: Floats) -> None:
-    """A bound on the largest eigenvalue of X_b^T diag(h) X_b for each block b; `work` is zeros, and stays so.
+    """Bound the largest eigenvalue of X_b^T diag(h) X_b for each block b; `work` is zeros, before and after.
 
-    It is the trace, or the largest row sum times the largest column sum of abs(diag(h)^1/2 X_b), whichever
-    is less; for one column the trace is exact.
+    The bound is the smaller of the trace and the largest row sum times the largest column sum of
+    abs(diag(h)^1/2 X_b). For one column the trace is exact.
     """
     indptr, indices, data, order = X
     for b in range(ptr.size - 1):
@@ -71,7 +71,7 @@ def column_constants(X: Csc, ptr: Ints, h: Floats, work: Floats, L: Floats) -> N
 
 @kernel("float64(Csc, Model, Terms, int64[::1])")
 def sparse_pass(X: Csc, model: Model, terms: Terms, which: Ints) -> float:
-    """One pass over the blocks `which`; u = h * (X d) is kept. Returns the largest residual."""
+    """Make one pass over the blocks `which`, keep u = h * (X d) up to date, and return the largest residual."""
     indptr, indices, data, order = X
     h, u, w, g, L = model
     ptr, weights, l1, ridge = terms
@@ -108,7 +108,7 @@ class Dense(NamedTuple):
 
 @kernel("float64(Dense, Model, Terms, int64[::1])", fastmath={"reassoc"})
 def dense_pass(X: Dense, model: Model, terms: Terms, which: Ints) -> float:
-    """As `sparse_pass`, with the columns of X as the rows of a dense matrix."""
+    """Do as `sparse_pass`, with the columns of X as the rows of a dense matrix."""
     rows, at = X
     h, u, w, g, L = model
     ptr, weights, l1, ridge = terms
@@ -139,7 +139,7 @@ def dense_pass(X: Dense, model: Model, terms: Terms, which: Ints) -> float:
 
 @kernel("void(Dense, float64[::1], float64[::1])")
 def dense_product(X: Dense, d: Floats, out: Floats) -> None:
-    """out += the sum of d_j times column j."""
+    """out += sum of d_j times column j."""
     rows, at = X
     for j in range(at.size):
         if d[j] != 0.0:
@@ -150,7 +150,7 @@ def dense_product(X: Dense, d: Floats, out: Floats) -> None:
 
 @kernel("void(Csc, float64[::1], float64[::1])")
 def column_product(X: Csc, d: Floats, out: Floats) -> None:
-    """out += the sum of d_j times column order_j."""
+    """out += sum of d_j times column order_j."""
     indptr, indices, data, order = X
     for j in range(order.size):
         if d[j] != 0.0:
@@ -159,20 +159,20 @@ def column_product(X: Csc, d: Floats, out: Floats) -> None:
 
 
 class _Columns:
-    """A quadratic model on some blocks, of which only the columns of X are needed."""
+    """A quadratic model on some blocks; it needs only their columns of X."""
 
     blocks: PenalisedBlocks
     h: Floats
     L: Floats
 
     def _pass(self, model: Model, which: Ints) -> float:
-        """One pass over the blocks `which`; its largest residual."""
-        raise NotImplementedError  # sparse and dense have their own
+        """Make one pass over the blocks `which`, and return its largest residual."""
+        raise NotImplementedError  # implemented by the sparse and the dense class
 
     def solve(self, w: Floats, g: Floats, tol: float, rounds: int = 10) -> None:
-        """Minimise in place from w, where the gradient of the loss is g, to residuals of about `tol`.
+        """Minimise in place from w, where g is the gradient of the loss, to residuals of about `tol`.
 
-        A pass over all blocks is followed by passes over those that are not zero.
+        Each pass over all blocks is followed by passes over the blocks that are not zero.
         """
         b, start, u = self.blocks, w.copy(), np.zeros(self.h.size)
         every = np.arange(b.count)
@@ -184,7 +184,7 @@ class _Columns:
             self._accelerate(model, active, start, 0.3 * tol)
 
     def _accelerate(self, model: Model, active: Ints, start: Floats, tol: float) -> None:
-        """Passes over the active blocks, with an extrapolation every few."""
+        """Make passes over the active blocks, with an extrapolation every few passes."""
         u, w, g = model.u, model.w, model.g
         seen_w, seen_u = np.empty((MEMORY + 1, w.size)), np.empty((MEMORY + 1, u.size))
         for _ in range(10):
@@ -201,7 +201,7 @@ class _Columns:
                 w[:], u[:] = new_w, new_u
 
     def _value(self, w: Floats, u: Floats, g: Floats, start: Floats) -> float:
-        """The model plus the penalty; u^2 / h is h (X d)^2."""
+        """Return the model plus the penalty; u^2 / h is h (X d)^2."""
         quadratic = np.divide(u * u, self.h, out=np.zeros_like(u), where=self.h > 0.0)
         return float(g @ (w - start)) + 0.5 * float(quadratic.sum()) + self.blocks.value(w)
 
@@ -225,7 +225,7 @@ class SparseColumns(_Columns):
 
 
 class DenseColumns(_Columns):
-    """Columns of a dense matrix, with the largest eigenvalue of each block's Gram matrix."""
+    """Columns of a dense matrix, with the largest eigenvalue L of each block's Gram matrix."""
 
     def __init__(self, X: Dense, blocks: PenalisedBlocks, h: Floats, L: Floats) -> None:
         self.X, self.blocks, self.h, self.L = X, blocks, h, above_zero(L)
@@ -235,7 +235,7 @@ class DenseColumns(_Columns):
 
 
 def extrapolation(seen: Floats) -> Floats | None:
-    """Weights c, summing to one, that make the mix of the last steps shortest; None where they are dependent."""
+    """Return weights c that sum to 1 and minimise the norm of the combined last steps; None if these are dependent."""
     steps = np.diff(seen, axis=0)
     gram = steps @ steps.T
     try:

@@ -2,8 +2,8 @@
 
     minimise 1/2 w^T Q w - b^T w + l1 norm1(w) + sum_b weight_b norm2(w_b) + ridge/2 norm2(w)^2
 
-Coordinate descent finds which entries are zero; once it has, the rest is smooth there, and Newton's
-method ends in a few steps whatever the condition of Q.
+Coordinate descent finds which entries are zero. The problem is then smooth in the others, and Newton's method ends in
+a few steps whatever the condition number of Q.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, prox_step
 
-# Passes of coordinate descent in a row, and how often.
+# Consecutive passes of coordinate descent, and the maximum number of such rounds.
 PASSES = 5
 ROUNDS = 200
-# Newton steps in a row.
+# Maximum number of consecutive Newton steps.
 NEWTON = 20
-# Nanoseconds: of a pass for each entry of the Gram matrix in use, of a Cholesky factor for each s^3, of
-# gathering for each s^2. Only their ratios matter.
+# Costs in nanoseconds: of a pass per entry of the Gram matrix in use, of a Cholesky factor per s^3, and of gathering
+# per s^2, for s entries that are not zero. Only their ratios matter.
 PASS_COST, CHOLESKY_COST, COPY_COST = 0.3, 0.02, 3.0
 
 
 @kernel("float64(float64[:, ::1], float64[::1], float64[::1], float64[::1], Terms, int64, float64)")
 def gram_epochs(Q: Floats, w: Floats, g: Floats, L: Floats, terms: Terms, epochs: int, tol: float) -> float:
-    """Up to `epochs` passes over the blocks; g = Q w - b is kept up to date. The last pass's largest residual.
+    """Make up to `epochs` passes over the blocks, and return the last pass's largest residual; g = Q w - b is kept.
 
-    A block moves to prox(w_b - g_b / L_b) with L_b at least the largest eigenvalue of Q_bb; its residual is
+    A block moves to prox(w_b - g_b / L_b), with L_b at least the largest eigenvalue of Q_bb. Its residual is
     L_b times the distance moved.
     """
     ptr, weights, l1, ridge = terms
@@ -76,7 +76,7 @@ class Quadratic:
             before = left
 
     def _newton_pays(self, s: int, left: float, before: float, tol: float) -> bool:
-        """Whether two Newton steps cost less than the passes that are left at the present rate of descent."""
+        """Tell whether two Newton steps cost less than the passes still needed at the current rate of descent."""
         if not before < np.inf:
             return False
         rate = min(left / before, 0.999)
@@ -84,7 +84,7 @@ class Quadratic:
         return bool(passes * PASS_COST * s * self.Q.shape[0] > 2 * (CHOLESKY_COST * s**3 + COPY_COST * s**2))
 
     def _newton(self, w: Floats, g: Floats, tol: float) -> None:
-        """Newton steps on the entries that are not zero; one that would cross zero stops there."""
+        """Take Newton steps on the entries that are not zero; an entry that would cross zero stops there."""
         b = self.blocks
         free = b.spread(b.free)
         for _ in range(NEWTON):
@@ -99,7 +99,7 @@ class Quadratic:
                 return
 
     def _model(self, w: Floats, g: Floats, on: Ints) -> tuple[Floats, Floats]:
-        """The gradient and the Hessian of the whole objective in the entries `on`, signs held."""
+        """Return the gradient and the Hessian of the whole objective in the entries `on`, with fixed signs."""
         b = self.blocks
         at, ridge = w[on], b.spread(b.ridge)[on]
         slope = g[on] + ridge * at + b.spread(b.l1)[on] * np.sign(at)
@@ -111,10 +111,10 @@ class Quadratic:
         return slope, H.T
 
     def _move(self, w: Floats, g: Floats, on: Ints, step: Floats) -> bool:
-        """w + t step for the first t that lowers the objective; whether one did.
+        """Move to w + t step for the first t that lowers the objective, and tell whether one did.
 
-        Signed entries that would cross zero stop there at first; if that is too much, the best t on the ray
-        is taken, crossings and all.
+        At first, l1-penalised entries that would cross zero stop there. If no such step works, the best t along the ray
+        is taken, including crossings.
         """
         b = self.blocks
         before, at, rows = b.value(w), w[on], self.Q[on]
@@ -139,17 +139,17 @@ class Quadratic:
 
 
 def best_on_ray(at: Floats, step: Floats, g: Floats, curvature: float, l1: Floats) -> float:
-    """The t >= 0 that minimises the quadratic plus the l1 term at at + t step: its slope jumps at each crossing."""
+    """Return the t >= 0 that minimises the quadratic plus the l1 term at `at + t step`; slopes jump at crossings."""
     crossing = np.flatnonzero((at * step < 0.0) & (l1 > 0.0))
     times = -at[crossing] / step[crossing]
     order = np.argsort(times)
     times, jumps = times[order], 2.0 * (l1 * np.abs(step))[crossing[order]]
     slope = float(g @ step + l1 @ (np.where(at != 0.0, np.sign(at), np.sign(step)) * step))
-    # The slope just after each crossing, as t grows; the first that is not below zero ends the search.
+    # The slope just after each crossing, as t grows; the first one >= 0 ends the search.
     after = slope + np.cumsum(jumps) + curvature * times
     first = int(np.searchsorted(after >= 0.0, True)) if times.size else 0
     base = slope + float(jumps[:first].sum())
-    # Along a direction that changes no score the curvature is rounding alone: the next crossing ends it.
+    # Along a direction that changes no score, the curvature is only rounding; the step then ends at the next crossing.
     t = -base / curvature if curvature > 0.0 else np.inf
     end = float(times[first]) if first < times.size else np.inf
     return min(t, end) if base < 0.0 and min(t, end) < np.inf else 0.0
@@ -175,7 +175,7 @@ def add_curvature(H: Floats, slope: Floats, at: Floats, block: Ints, weights: Fl
 
 
 def block_constants(Q: Floats, ptr: Ints) -> Floats:
-    """The largest eigenvalue of each diagonal block."""
+    """Return the largest eigenvalue of each diagonal block."""
     sizes = np.diff(ptr)
     L = np.empty(sizes.size)
     for size in set(sizes.tolist()):
@@ -186,11 +186,11 @@ def block_constants(Q: Floats, ptr: Ints) -> Floats:
 
 
 def largest_eigenvalues(parts: Floats) -> Floats:
-    """The largest eigenvalue of each of several symmetric matrices of one size."""
+    """Return the largest eigenvalue of each of several symmetric matrices of one size."""
     return np.asarray(parts[:, 0, 0] if parts.shape[-1] == 1 else np.linalg.eigvalsh(parts)[:, -1])
 
 
 def above_zero(L: Floats) -> Floats:
-    """Constants that are not 0, so that an empty column does not move."""
+    """Return constants above 0, so that an empty column does not move."""
     safe: Floats = np.maximum(L, 1e-300 + 1e-12 * L.max(initial=0.0))
     return safe

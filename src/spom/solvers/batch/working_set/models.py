@@ -1,4 +1,4 @@
-"""The problem on a working set: the columns of X that it needs, and the way it is solved there."""
+"""The problem on a working set: the columns of X it needs, and how it is solved."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from spom.solvers.batch.working_set.columns import DenseColumns, SparseColumns, 
 from spom.solvers.batch.working_set.gram import Quadratic
 from spom.solvers.batch.working_set.store import Store
 
-# A dense Gram matrix of more columns than this is not made, nor a sparse X of more entries treated as dense.
+# The most columns of a dense Gram matrix, and the most entries of a sparse X that is treated as dense.
 LARGEST, DENSE = 700, 5_000_000
-# Residuals of a subproblem are reduced to this part of the largest violation before it; where no block that is left
-# out violates, to LAST of it, as this round may be the last.
+# Residuals of a subproblem are reduced to PRECISION times the largest violation before it. If no block outside the set
+# violates, they are reduced to LAST times it, as this round may be the last.
 PRECISION, LAST = 3e-3, 1e-4
 
 
 class Inner:
-    """Solves the problem on some blocks.
+    """A method for the problem on some blocks.
 
-    `first` is a good size of the first set, `largest` the size of one that is too large; the last call took `steps`.
+    `first` is a good size of the first set, `largest` the size from which a set is too large, and `steps` the number of
+    steps of the last call.
     """
 
     first: int = 10
@@ -33,19 +34,19 @@ class Inner:
     steps = 1
 
     def choose(self, used: Any, violations: Floats, first: int | None) -> Ints:
-        """The next set: the blocks in use, and half as many or `first` more."""
+        """Return the next set: the blocks in use, and half as many more, but at least `first`."""
         return choose(used, violations, max(first or self.first, int(used.sum()) // 2))
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
         """Change `theta` in place, and return the new scores.
 
-        `here` is what is known at theta, `worst` the largest violation; `whole`: no other block violates.
+        `here` is the point theta, `worst` the largest violation; `whole`: no other block violates.
         """
-        raise NotImplementedError  # every method has its own
+        raise NotImplementedError  # implemented by each method
 
 
 def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store | None) -> Inner:
-    """The method for this loss and kind of matrix: Gram matrices where X is dense, columns where it is not."""
+    """Return the method for this loss and matrix: Gram matrices, or columns if X is sparse and large."""
     if smooth.outputs is not None:
         from spom.solvers.batch.working_set.multiclass import Rows
 
@@ -59,13 +60,13 @@ def inner_for(smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store | None
 
 
 class SquaredGram(Inner):
-    """The squared loss: one quadratic, whose Gram matrix grows by the columns that are new."""
+    """The squared loss: one quadratic, whose Gram matrix is extended by new columns."""
 
     def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
         self.smooth, self.blocks, self.store = smooth, blocks, store
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
-        """One quadratic problem, solved to a small part of the violation."""
+        """Solve one quadratic problem to a small part of the violation."""
         blocks, h, store = self.blocks.restrict(chosen), self.smooth.weights, self.store
         order, tol = blocks.order, (LAST if whole else PRECISION) * worst
         L = store.constants(chosen, blocks, self.blocks.count)
@@ -81,13 +82,13 @@ class SquaredGram(Inner):
 
 
 class GramNewton(Inner):
-    """Another loss: Newton's method, one quadratic model per step, with the Gram matrix of the step's weights."""
+    """Other losses: Newton's method, one quadratic model per step, with the Gram matrix of the step's weights."""
 
     def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
         self.smooth, self.blocks, self.store = smooth, blocks, store
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
-        """Newton steps until the violations on the set are a small part of what they were."""
+        """Take Newton steps until the violations on the set are a small part of the initial ones."""
         blocks = self.blocks.restrict(chosen)
         w, slope, scores, tol = theta[blocks.order], here.gradient[blocks.order], here.scores, PRECISION * worst
         X = self.store.columns(blocks.order)
@@ -108,14 +109,14 @@ class GramNewton(Inner):
 
 
 class ColumnNewton(Inner):
-    """A sparse matrix: one quadratic model per round, solved through the columns; the set is all that violates."""
+    """A sparse matrix: one quadratic model per round, solved through the columns; the set is every violating block."""
 
     def __init__(self, smooth: LinearSmooth, blocks: PenalisedBlocks, store: Store) -> None:
         self.smooth, self.blocks, self.X = smooth, blocks, store.csc
         self.first = blocks.count
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
-        """One Newton step."""
+        """Take one Newton step."""
         blocks = self.blocks.restrict(chosen)
         model = SparseColumns(self.X, blocks, curvatures(self.smooth, here.scores))
         w, slope = theta[blocks.order], here.gradient[blocks.order]
@@ -128,7 +129,7 @@ class ColumnNewton(Inner):
 
 
 def curvatures(smooth: LinearSmooth, scores: Floats) -> Floats:
-    """The second derivative of the mean loss in each score."""
+    """Return the second derivative of the mean loss in each score."""
     if isinstance(smooth.loss, Squared):
         return smooth.weights
     p = np.abs(smooth.loss.derivative(smooth.y, scores))
@@ -139,7 +140,7 @@ def curvatures(smooth: LinearSmooth, scores: Floats) -> Floats:
 def line_search(
     smooth: LinearSmooth, blocks: PenalisedBlocks, w: Floats, d: Floats, scores: Floats, moved: Floats, slope: Floats
 ) -> float:
-    """The largest t = 1, 1/2, ... by which the objective falls as much as its slope promises; 0 if none does."""
+    """Return the largest t = 1, 1/2, ... for which the objective decreases enough for its slope; 0 if there is none."""
     omega = blocks.value(w)
     promised = float(slope @ d) + blocks.value(w + d) - omega
     if promised >= 0.0:

@@ -1,12 +1,12 @@
 """Rows of a matrix of weights, one per feature: several classes or several targets at once.
 
 With c the curvature of the loss, the Hessian is at most c X^T S X for each column of scores. Proximal
-gradient in that metric instead of the Euclidean one needs few gradients; its step is a problem
+gradient in that metric instead of the Euclidean one needs few gradients. Each step is a problem
 
     minimise <G, D> + L/2 tr(D^T Q D) + sum_j Omega(w_j + d_j),   Q = c X^T S X on the working set
 
-that coordinate descent over rows solves on the Gram matrix alone. It is extrapolated as in FISTA. For the
-squared loss L = 1 is exact, and one step is all.
+that coordinate descent over rows solves on the Gram matrix alone. It is extrapolated as in FISTA. For the squared
+loss L = 1 is exact, and one step is enough.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from spom.solvers.batch.working_set.blocks import PenalisedBlocks, Terms, choose
 from spom.solvers.batch.working_set.models import Inner
 from spom.solvers.batch.working_set.newton import newton_step, prox_newton_step
 
-# Up to ALL features the set is all of them; a Gram matrix has at most LARGEST rows.
+# With up to ALL features, the set is all of them. A Gram matrix has at most LARGEST rows.
 ALL, LARGEST = 1500, 4000
-# The least number of rows that a set grows by.
+# The minimum number of rows that a set grows by.
 FIRST = 100
 # Problems whose whole Hessian costs at most this many multiplications take Newton steps with it.
 SMALL = 50_000_000
-# A Gram matrix of at most this many multiplications is remade whenever the curvature has changed.
+# A Gram matrix of at most this many multiplications is recomputed whenever the curvature has changed.
 CHEAP = 300_000_000
-# A model with the whole Hessian is solved to this part of the largest violation.
+# A model with the whole Hessian is solved to this fraction of the largest violation.
 PRECISION = 1e-3
-# Proximal steps in one round, each of which ends with a Newton step once the first rounds have shown the rows.
+# Proximal steps per round, and the number of steps after which each round ends with a Newton step.
 STEPS, NEWTON_AFTER = 2, 4
 
 
 @kernel("float64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, Terms, int64[::1], int64, float64)")
 def row_epochs(Q: Floats, W: Floats, G: Floats, L: float, terms: Terms, which: Ints, epochs: int, tol: float) -> float:
-    """Up to `epochs` passes over the rows `which`; the gradient G is kept. The last pass's largest residual."""
+    """Make up to `epochs` passes over the rows `which`, keep G up to date, and return the last largest residual."""
     m, K = W.shape
     weights, l1, ridge = terms.weights, terms.l1, terms.ridge
     moved, largest = np.empty(K), 0.0
@@ -81,9 +81,9 @@ class _Set:
         self.X = smooth.X if columns.size == p else smooth.X[:, columns]
         if not sparse.issparse(self.X):
             self.X = np.ascontiguousarray(self.X)
-        self.ones = bool((rows >= p).any())  # the intercept is the last row, so its column is the last too
+        self.ones = bool((rows >= p).any())  # the intercept is the last row, so its column is last too
         self.weigh(np.full(self.X.shape[0], smooth.curvature()))
-        self.bound = True  # the metric is above every Hessian, not only the one here
+        self.bound = True  # the metric bounds the Hessian at every point, not only at the current one
 
     def weigh(self, h: Floats) -> None:
         """Q = X^T diag(S h) X, for curvatures h of the examples."""
@@ -102,7 +102,7 @@ class _Set:
         self.Q = np.ascontiguousarray(Q)
 
     def follow(self, scores: Floats) -> bool:
-        """Take the curvatures at these scores, where a new Gram matrix is cheap; whether it was done.
+        """Use the curvatures at these scores if a new Gram matrix is cheap, and tell whether it was done.
 
         The largest eigenvalue of diag(p) - p p^T is at most 2 max p (1 - p), by its row sums.
         """
@@ -119,14 +119,14 @@ class _Set:
         return np.asarray(self.X @ W[:-1] + W[-1] if self.ones else self.X @ W)
 
     def gradient(self, scores: Floats) -> Floats:
-        """The gradient of the loss in these rows."""
+        """Return the gradient of the loss in these rows."""
         alpha = self.smooth.dual_at(scores)
         g = self.X.T @ alpha
         return np.ascontiguousarray(np.vstack([g, alpha.sum(axis=0)]) if self.ones else g)
 
 
 def metric_step(inner: _Set, blocks: PenalisedBlocks, Y: Floats, G: Floats, L: float) -> tuple[Floats, Floats]:
-    """The minimiser W of the model at Y, to a few per cent, and the model's gradient there."""
+    """Return the minimiser W of the model at Y, to a few per cent, and the model's gradient there."""
     W, slope = Y.copy(), G.copy()
     every = np.arange(blocks.count)
     fixed = (inner.Q, W, slope, L, blocks.terms)
@@ -150,7 +150,7 @@ class _Fista:
         self.best = self.smooth.value_at(scores) + blocks.value(W)
 
     def round(self) -> None:
-        """One step; momentum is dropped when the objective rose."""
+        """Take one step; momentum is dropped if the objective rose."""
         f_y, G = self.smooth.value_at(self.B), self.inner.gradient(self.B)
         while True:
             W, slope = metric_step(self.inner, self.blocks, self.Y, G, self.L)
@@ -173,7 +173,7 @@ class _Fista:
         self.W, self.A, self.best = W, A, objective
 
     def newton(self) -> None:
-        """A Newton step on the rows that are not zero; momentum starts again from there."""
+        """Take a Newton step on the rows that are not zero, and restart the momentum there."""
 
         def objective(W: Floats, scores: Floats) -> float:
             return self.smooth.value_at(scores) + self.blocks.value(W)
@@ -187,7 +187,7 @@ class _Fista:
         self.Y, self.B, self.t = self.W, self.A, 1.0
 
     def whole_newton(self, precision: float) -> bool:
-        """A Newton step on all rows, for a small problem; whether there was one."""
+        """Take a Newton step on all rows, for a small problem, and tell whether there was one."""
         found = prox_newton_step(self.inner, self.blocks, self.W, self.A, precision)
         if found is None:
             return False
@@ -207,14 +207,14 @@ class Rows(Inner):
         self.run: _Fista | None = None
 
     def choose(self, used: Any, violations: Floats, first: int | None) -> Ints:
-        """All rows of a narrow matrix; else those in use and as many more that violate most."""
+        """Return all rows of a narrow matrix; else those in use and at least as many more that violate most."""
         if used.size <= ALL:
             return np.arange(used.size)
         need = int(used.sum())
         return choose(used, violations, min(max(FIRST, need), max(0, LARGEST - need)))
 
     def solve(self, chosen: Ints, theta: Floats, here: Point, worst: float, whole: bool) -> Floats:
-        """Two proximal steps and a Newton step; of a small problem a Newton step on all of it."""
+        """Take two proximal steps and a Newton step, or, for a small problem, one Newton step on all rows."""
         run = self.run
         if run is None or not np.array_equal(chosen, run.inner.rows):
             inner, L = _Set(self.smooth, chosen), 1.0 if self.exact else self.L

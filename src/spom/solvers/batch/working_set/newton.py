@@ -4,8 +4,8 @@ Where no entry crosses zero the objective is smooth, with the Hessian
 
     D -> X^T S (J_i (X D)_i) + weight_j (I - u_j u_j^T) d_j / norm(w_j) + ridge_j d_j,   J_i = diag(p_i) - p_i p_i^T
 
-for the multiclass logistic loss (J_i = I for the squared loss). A product with it costs two with X, a small
-part of what a proximal step costs, and the Gram matrix is a good preconditioner.
+for the multiclass logistic loss (J_i = I for the squared loss). A product with it takes two products with X, which is
+cheap against a proximal step, and the Gram matrix is a good preconditioner.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from spom.solvers.batch.working_set.blocks import PenalisedBlocks, flat_blocks
 from spom.solvers.batch.working_set.gram import Quadratic
 from spom.solvers.batch.working_set.models import line_search
 
-# Up to this many variables the Hessian is made and factored.
+# Up to this many variables, the Hessian is computed and factored.
 SMALL = 300
 Operator = Callable[[Floats], Floats]
 
 
 def dense_hessian(X: Any, ones: bool, smooth: LinearSmooth, scores: Floats) -> Floats:
-    """The Hessian of the mean loss in the entries of W, as an array (rows, classes, rows, classes)."""
+    """Return the Hessian of the mean loss in the entries of W, as an array (rows, classes, rows, classes)."""
     K = scores.shape[1]
     A = X.toarray() if sparse.issparse(X) else X
     A = np.column_stack([A, np.ones(A.shape[0])]) if ones else A
@@ -48,7 +48,7 @@ def dense_hessian(X: Any, ones: bool, smooth: LinearSmooth, scores: Floats) -> F
 
 
 def curvature_product(smooth: LinearSmooth, scores: Floats) -> Operator:
-    """Z -> S_i J_i z_i for each row z_i of scores."""
+    """Return the map Z -> S_i J_i z_i, for each row z_i of scores."""
     weights = smooth.weights[:, None]
     if not isinstance(smooth.loss, MulticlassLogistic):
         return lambda Z: weights * Z
@@ -88,7 +88,7 @@ class Manifold:
         self.factor = cho_factor(metric, lower=True)
 
     def hessian(self, D: Floats) -> Floats:
-        """The product of the Hessian with D."""
+        """Return the product of the Hessian with D."""
         W = D[:-1] if self.intercept else D
         U = self.curve(np.asarray(self.X @ W + D[-1] if self.intercept else self.X @ W))
         g = np.asarray(self.X.T @ U)
@@ -98,11 +98,11 @@ class Manifold:
         return np.asarray(self.mask * (g + self.pull * (D - self.unit * along) + self.ridge * D))
 
     def precondition(self, R: Floats) -> Floats:
-        """The inverse of the metric on each column; the same for all classes."""
+        """Apply the inverse of the metric to each column; it is the same for all classes."""
         return np.asarray(self.mask * cho_solve(self.factor, R, check_finite=False))
 
     def direction(self) -> Floats:
-        """A Newton step: exact where the Hessian is small, else by conjugate gradients."""
+        """Return a Newton step: exact if the Hessian is small, else by conjugate gradients."""
         exact = self._exact() if self.slope.size <= SMALL else None
         return self._inexact() if exact is None else exact
 
@@ -124,7 +124,7 @@ class Manifold:
         return D.reshape(s, K)
 
     def _inexact(self) -> Floats:
-        """By at most 60 preconditioned conjugate gradients, to a fifth of the residual."""
+        """Return the step after at most 60 preconditioned conjugate gradients, or at a fifth of the residual."""
         D, R = np.zeros_like(self.slope), -self.slope
         Z = self.precondition(R)
         P, rz = Z, float(np.vdot(R, Z))
@@ -152,7 +152,7 @@ def newton_step(
     L: float,
     objective: Callable[[Floats, Floats], float],
 ) -> tuple[Floats, Floats] | None:
-    """(W, scores) after one Newton step with a line search; None where none lowers the objective."""
+    """Return (W, scores) after one Newton step with a line search; None if no step lowers the objective."""
     try:
         here = Manifold(inner, blocks, W, inner.gradient(scores), scores, L)
     except LinAlgError:
@@ -162,7 +162,7 @@ def newton_step(
     D, before = here.direction(), objective(W, scores)
     for t in (1.0, 0.5, 0.25, 0.1):
         new = here.at + t * D
-        # A signed entry that would cross zero stops there.
+        # An l1-penalised entry that would cross zero stops there.
         new[here.signed & (new * here.at < 0.0)] = 0.0
         trial = W.copy()
         trial[here.on] = new
@@ -175,9 +175,9 @@ def newton_step(
 def prox_newton_step(
     inner: Any, blocks: PenalisedBlocks, W: Floats, scores: Floats, precision: float
 ) -> tuple[Floats, Floats] | None:
-    """(W, scores) after a step on the quadratic model with the whole Hessian, penalty and all; None if stuck.
+    """Return (W, scores) after a step on the penalised quadratic model with the whole Hessian; None if stuck.
 
-    For few variables: the model is then a `Quadratic`, solved to residuals of `precision`.
+    It suits few variables: the model is a `Quadratic`, solved to residuals of `precision`.
     """
     flat = flat_blocks(blocks, W.shape[1])
     H = dense_hessian(inner.X, inner.ones, inner.smooth, scores).reshape(W.size, W.size)

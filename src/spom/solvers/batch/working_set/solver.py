@@ -1,4 +1,4 @@
-"""Working sets: solve a sparse problem on the few blocks that matter, and let the gradient say which."""
+"""Working sets: solve a sparse problem on the few blocks that matter, chosen by the gradient."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from spom.solvers.batch.working_set.store import Store
 class WorkingSet:
     """minimise f(theta) + Omega(w) over a set of blocks that grows until all others are optimal at zero.
 
-    f is a `LinearSmooth` with the squared, the logistic or the multiclass logistic loss, Omega one of L1,
-    ElasticNet, GroupLasso, SparseGroupLasso (of a matrix: with its rows as groups). Each round takes the
-    blocks that are not zero and as many more, those that break the optimality conditions most, and solves the
-    problem on them: by coordinate descent with Newton steps on the support (a quadratic model of the loss,
-    with a line search, where the loss is not squared).
+    f is a `LinearSmooth` with the squared, the logistic or the multiclass logistic loss. Omega is one of L1,
+    ElasticNet, GroupLasso, SparseGroupLasso (of a matrix: with its rows as groups). Each round takes the blocks that
+    are not zero, and as many more that violate the optimality conditions most. It solves the problem on them by
+    coordinate descent with Newton steps on the support. If the loss is not squared, this is a quadratic model of the
+    loss, with a line search.
 
     Iterating yields one `State` per round; `internal["gap"]` is its duality gap, `internal["residual"]` the largest
-    violation of the optimality conditions. It ends by itself when rounding allows no progress.
+    violation of the optimality conditions. Iteration ends when rounding allows no progress.
 
     >>> import numpy as np
     >>> from spom.losses import Squared
@@ -105,14 +105,14 @@ class WorkingSet:
             chosen = inner.choose(blocks.used(w), violations, self.first)
             if chosen.size > inner.largest:
                 yield from BatchProximal(smooth, self.penalty, start=theta)
-            # Where nothing else violates, this round may be the last one.
+            # If no other block violates, this round may be the last one.
             whole = np.count_nonzero(violations) == np.count_nonzero(violations[chosen])
             scores = inner.solve(chosen, theta, here, worst, whole)
             k += inner.steps
 
 
 def no_progress() -> Callable[[float], bool]:
-    """A rule that stops when the largest violation has not fallen for 20 rounds: only rounding is left."""
+    """Return a rule that stops when the largest violation has not fallen for 20 rounds, as only rounding remains."""
     best, since = math.inf, 0
 
     def stop(violation: float) -> bool:

@@ -1,6 +1,6 @@
-"""What working sets have needed of X so far: columns as rows, their Gram matrix, and a constant for each block.
+"""The parts of X that working sets have used so far: columns as rows, their Gram matrix, and a constant per block.
 
-A path keeps one store for all its strengths, as none of this depends on the penalty's strength.
+A path shares one store between its strengths, as nothing here depends on the strength of the penalty.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from spom.solvers.batch.working_set.gram import largest_eigenvalues
 
 
 class _Places:
-    """Consecutive places for coordinates, in the order in which they are first asked for."""
+    """Consecutive places for coordinates, in the order in which they are first requested."""
 
     def __init__(self, count: int) -> None:
         self.at = np.full(count, -1, dtype=np.int64)
         self.order = np.zeros(0, dtype=np.int64)
 
     def add(self, wanted: Ints) -> Ints:
-        """The coordinates of `wanted` that are new, now with places at the end."""
+        """Give places at the end to the new coordinates of `wanted`, and return these."""
         new: Ints = wanted[self.at[wanted] < 0]
         self.at[new] = np.arange(self.order.size, self.order.size + new.size)
         self.order = np.concatenate([self.order, new])
@@ -35,7 +35,7 @@ class _Places:
 
 
 class Store:
-    """Columns of X, filled as they are asked for."""
+    """Columns of X, added on request."""
 
     def __init__(self, smooth: LinearSmooth) -> None:
         self.smooth = smooth
@@ -50,7 +50,7 @@ class Store:
         return sparse_columns(self.smooth)
 
     def places(self, order: Ints) -> Ints:
-        """Where these columns of X are among `rows`."""
+        """Return the places of these columns of X among `rows`."""
         new = self._columns.add(order)
         if new.size:
             end = self._columns.order.size
@@ -60,7 +60,7 @@ class Store:
         return self._columns.at[order]
 
     def columns(self, order: Ints) -> Dense:
-        """These columns of X, as loops take them."""
+        """Return these columns of X, as loops take them."""
         at = self.places(order)
         return Dense(self.rows, at)
 
@@ -81,7 +81,7 @@ class Store:
         return self._gram[np.ix_(at, at)]
 
     def constants(self, chosen: Ints, blocks: PenalisedBlocks, count: int) -> Floats:
-        """The largest eigenvalue of X_b^T S X_b for each of the `chosen` of `count` blocks."""
+        """Return the largest eigenvalue of X_b^T S X_b for each of the `chosen` blocks, out of `count`."""
         if self._constants.size != count:
             self._constants = np.full(count, np.nan)
         new = np.flatnonzero(np.isnan(self._constants[chosen]))
@@ -96,14 +96,14 @@ class Store:
 
 
 def _larger(a: Floats, shape: tuple[int, int]) -> Floats:
-    """A larger array that begins with `a`."""
+    """Return a larger array that begins with `a`."""
     out = np.empty(shape)
     out[: a.shape[0], : a.shape[1]] = a
     return out
 
 
 def dense_columns(smooth: LinearSmooth, order: Ints) -> Floats:
-    """These columns of X, as rows; coordinate p is the column of ones of an intercept."""
+    """Return these columns of X, as rows; coordinate p is the column of ones of an intercept."""
     p = smooth.X.shape[1]
     inside = order < p
     part = smooth.X[:, order[inside]].T
@@ -112,7 +112,7 @@ def dense_columns(smooth: LinearSmooth, order: Ints) -> Floats:
 
 
 def sparse_columns(smooth: LinearSmooth) -> Any:
-    """X in CSC form with 32-bit indices, and a column of ones for an intercept; the user's arrays stay as they are."""
+    """Return X in CSC form with 32-bit indices, plus ones for an intercept; the user's arrays are not changed."""
     X = sparse.csc_matrix(smooth.X)
     if smooth.fit_intercept:
         X = sparse.hstack([X, np.ones((X.shape[0], 1))], format="csc")

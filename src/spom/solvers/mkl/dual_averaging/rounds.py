@@ -2,14 +2,14 @@
 
 The sum of all steps so far is G_m = sum over tokens i of alpha[:, i] k_m(x_i, .) in the space of kernel m, with one
 alpha for all kernels. A round reads the cached scores F[m] = copies[m] K_m of its own tokens. A kernel that is on has
-copies[m] = alpha: each wrong token adds a row of its Gram matrix to F[m]. A kernel that is off falls behind: with
+copies[m] = alpha: each wrong token adds a row of its Gram matrix to F[m]. A kernel that is off is out of date: with
 P = G_m - (its part that F[m] knows),
 
     norm(G_m)^2 = norm(G_m - P)^2 + 2 <G_m - P, P> + norm(P)^2  <=  SQUARE + SPREAD,
 
-where SQUARE follows from F[m] exactly and SPREAD is the sum over labels of (sum of norms of steps in P)^2. The prox of
-the norms leaves a block at zero whose bound it leaves at zero, so rows of such a kernel are read only when the bound
-no longer says that it is off, and then one for each token that changed since, however often it did.
+where SQUARE follows from F[m] exactly, and SPREAD is the sum over labels of (sum of norms of steps in P)^2. A block
+is zero after the prox of the norms if it is zero after the prox of their bounds. So rows of a kernel that is off are
+only read when the bound no longer proves that it is off, and then once per token changed since, however often it did.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from spom.solvers.mkl.gram_rows import DENSE, EXPLICIT, REALS, SPARSE, Active, G
 from spom.solvers.mkl.store import AT, CLOCK, DECODED, FAULTY, READ, RENEWED, WANTED, WRONG, Data
 from spom.solvers.structured.structures import is_sum
 
-# Rows of the table of blocks, whose last column is the transitions: see above; SCALE is what multiplies F[m] (or V)
-# in a score, SIZE the mean of the kernel's diagonal, which norms are divided by, NORM the norm of the block.
+# Rows of the table of blocks, whose last column is the transitions: for SQUARE and SPREAD see above. SCALE multiplies
+# F[m] (or V) in a score. Norms are divided by SIZE, the mean of the kernel's diagonal. NORM is the norm of the block.
 SQUARE, SPREAD, SCALE, SIZE, NORM = range(5)
-# Entries of `sums`: the weights of all rounds, and the sum of squared norms of their steps.
+# Entries of `sums`: the sum of the weights of all rounds, and the sum of squared norms of their steps.
 TOTAL, STEPS = range(2)
 
 
 class Dual(NamedTuple):
-    """All that a run changes, but the scores: alpha (labels, tokens), V of explicit blocks, T of label pairs."""
+    """All that a run changes except the scores: alpha (labels, tokens), V of explicit blocks, T of label pairs."""
 
     alpha: Annotated[Floats, "float64[:, ::1]"]
     V: Annotated[Floats, "float64[:, ::1]"]
@@ -57,9 +57,9 @@ class Dual(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Space for a round: errors of its sequence, norms of the blocks, kernels that are on, rows that are wanted.
+    """Space for a round: errors of its sequence, norms of the blocks, kernels that are on, missing rows.
 
-    `weights` are the explicit ones, `V` of `Dual`: none of them is ever stale here.
+    `weights` are the explicit ones, `V` of `Dual`; none of them is ever stale here.
     """
 
     errors: Errors
@@ -79,7 +79,7 @@ def product(a: Floats, f: Any) -> float:
 
 
 def _bring_up(F: Any, store: Any, grams: Grams, dual: Dual, m: int) -> None:
-    """F[m] = alpha K_m again: a row of the Gram matrix for each token whose alpha has changed; its exact norm."""
+    """Update F[m] to alpha K_m, by a Gram row per token whose alpha has changed, and compute its exact norm."""
     k, n = dual.alpha.shape
     for i in range(n):
         if dual.changed[i] > dual.known[m]:
@@ -104,7 +104,7 @@ bring_up_single, bring_up_double = (kernel(s)(_bring_up) for s in _BRING_UP)
 
 @kernel([f"int64({f}[:, :, ::1], {f}[:, ::1], Data, Dual, Rule, float64[::1])" for f in REALS])
 def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: Floats) -> int:
-    """theta_m = scale_m G_m, from the prox of the norms; -1, or a kernel that has to be brought up to date outside."""
+    """theta_m = scale_m G_m, from the prox of the norms; return -1, or a kernel that the caller must update first."""
     table, grams, blocks = dual.table, data.grams, data.grams.kinds.size
     # Loops, not slices: numba takes a second to compile an operation on slices.
     for m in range(table.shape[1]):
@@ -146,7 +146,7 @@ def find_scales(F: Any, store: Any, data: Data, dual: Dual, rule: Rule, norms: F
 
 @kernel([f"void({f}[:, :, ::1], Data, Dual, Work, int64, int64)" for f in REALS])
 def find_scores(F: Any, data: Data, dual: Dual, work: Work, a: int, b: int) -> None:
-    """The scores of the tokens a .. b-1 and of pairs of labels, by the blocks that are on."""
+    """Compute the scores of the tokens a .. b-1 and of pairs of labels, by the blocks that are on."""
     scores, table, kinds = work.errors.scores, dual.table, data.grams.kinds
     scores.unary[: b - a] = 0.0
     for m in range(kinds.size):
@@ -168,7 +168,7 @@ def find_scores(F: Any, data: Data, dual: Dual, work: Work, a: int, b: int) -> N
 
 @kernel("float64(float64[::1], Wrong, float64[::1], int64, int64, float64)")
 def fall_behind(spread: Floats, wrong: Wrong, local: Floats, start: int, length: int, c: float) -> float:
-    """Add the norms of a step to spread[y], for each label y; the change of the sum of squares."""
+    """Add the norms of a step to spread[y], for each label y; return the change of the sum of squares."""
     change, errors = 0.0, wrong.errors
     for e in range(wrong.size):
         t = errors.tokens[e]
@@ -183,7 +183,7 @@ def fall_behind(spread: Floats, wrong: Wrong, local: Floats, start: int, length:
 
 @kernel([f"float64({f}[:, :, ::1], Data, Dual, Work, Wrong, int64, float64)" for f in REALS])
 def change_norms(F: Any, data: Data, dual: Dual, work: Work, wrong: Wrong, q: int, c: float) -> float:
-    """Norms (or bounds) of the blocks after a step of c times the errors of sequence q; its largest squared norm."""
+    """Update the norms (or bounds) for a step of c times the errors of sequence q; return its largest squared norm."""
     sequences, kinds, table, errors = data.sequences, data.grams.kinds, dual.table, wrong.errors
     a, length = sequences.offsets[q], sequences.offsets[q + 1] - sequences.offsets[q]
     largest = 0.0
@@ -245,7 +245,7 @@ def take_step(F: Any, store: Any, data: Data, dual: Dual, work: Work, wrong: Wro
 
 
 def _rounds(order: Ints, weights: Floats, F: Any, store: Any, data: Data, dual: Dual, rule: Rule, work: Work) -> float:
-    """Rounds from counts[AT] on; stops early where counts[WANTED] is not zero. The sum of losses."""
+    """Run rounds from counts[AT] on, until counts[WANTED] is not zero; return the sum of losses."""
     counts, sequences, errors, total = dual.counts, data.sequences, work.errors, 0.0
     counts[WANTED] = 0
     while counts[AT] < order.size:

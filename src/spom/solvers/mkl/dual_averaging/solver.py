@@ -35,22 +35,22 @@ from spom.solvers.mkl.problem import KernelProblem, parts_of, reach
 from spom.solvers.mkl.solver import KernelSolver
 from spom.solvers.mkl.store import AT, CLOCK, WANTED, Store
 
-# Scores of kernels that are on are computed from scratch after so many passes; rounding is far smaller before.
+# Scores of kernels that are on are recomputed from scratch after this many passes; until then, rounding is far smaller.
 FRESH = 64
-# Pass k has the weight k (k+1) (k+2): the last fourth of the passes has most of it. On three folds of the handwritten
-# words the mean of the last two passes, of the last fourth and of the last half are within .2 points of each other,
-# and .3 to .6 above the last iterate.
+# Pass k has the weight k (k+1) (k+2), so the last fourth of the passes has most of it. On three folds of the
+# handwritten words the mean of the last two passes, of the last fourth and of the last half are within .2 points of
+# each other, and .3 to .6 above the last iterate.
 POWER = 3
-# The size of blocks that are left out: over this every norm is nothing.
+# The size of excluded blocks: any norm divided by it is negligible.
 NEVER = 1e300
 
 
 class DualAverage:
     """alpha, V, T and upper bounds of block norms, each over the number of rounds, averaged with weights k (k+1) (k+2).
 
-    The mean of the sums of steps, each divided by its number of rounds, is again such a mean, so the prox of its block
-    norms gives a model with exact zeros. Averaging takes the noise of the last rounds out; the last iterate has it all.
-    The scores alpha K_m are kept for the kernels that are on in the average alone.
+    The mean of the sums of steps, each divided by its number of rounds, is again such a mean. So the prox of its block
+    norms gives a model with exact zeros. Averaging removes the noise of the last rounds, which the last iterate has in
+    full. The scores alpha K_m are only kept for the kernels that are on in the average.
     """
 
     def __init__(self, problem: KernelProblem, features: int) -> None:
@@ -112,29 +112,29 @@ class DualAveragingKernels(KernelSolver):
     r"""theta_t = argmin over theta of -<G_t, theta> + t Omega(theta) + (beta_t / 2) norm(theta)^2.
 
     G_t is the sum of all negative subgradients so far. In the space of each kernel it is a sum over training tokens
-    with the *same* coefficients, so one array of them serves all kernels; each block is theta_m = scale_m G_m, and the
+    with the *same* coefficients, so one array of them serves all kernels. Each block is theta_m = scale_m G_m, and the
     scales follow from the prox of the penalty on the vector of block norms. Zeros are exact, and a kernel that is off
-    can come back. Kernels that are off cost no scores, and their Gram rows are read only when a bound of their norm
-    no longer shows that they are off (see `rounds.py`).
+    can come back. Kernels that are off need no scores, and their Gram rows are only read when a bound on their norm
+    no longer proves that they are off (see `rounds.py`).
 
     Blocks are scaled: a kernel is divided by the mean of its diagonal, an explicit block by the mean squared length of
-    its rows that are not empty. Over all rows a feature that few tokens have would get a length of many times one on
-    these, and decide alone. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) /
-    limit, as in AdaGrad with one rate. `limit` is about the norm that the solution may have: sqrt(number of tokens),
-    which is enough to fit tokens that have nothing in common, or less where the penalty would cost more than the loss
-    at zero.
+    its rows that are not empty. Averaged over all rows, a feature of few tokens would get a length far above 1 on these
+    tokens, and decide alone. beta_t = sqrt(sum of squared norms of the steps, of the block where they are largest) /
+    limit, as in AdaGrad with a single rate. `limit` is roughly the norm that the solution may have: sqrt(number of
+    tokens), which is enough to fit tokens that have nothing in common, or less if the penalty would cost more than the
+    loss at zero.
 
-    Iterating yields a `State` after each pass; `theta` has the coefficients (tokens, labels), `internal["scale"]` what
-    multiplies them in each block, and `internal["transition"]` the transitions: see `parts`. `block_norms` are those
-    of the scaled blocks and, last, of the transitions.
+    Iterating yields a `State` after each pass; `theta` has the coefficients (tokens, labels), `internal["scale"]` the
+    factors that multiply them in each block, and `internal["transition"]` the transitions: see `parts`. `block_norms`
+    are those of the scaled blocks and, last, of the transitions.
 
-    Parameters beside those of `KernelSolver`
+    Parameters in addition to those of `KernelSolver`
     -----------------------------------------
     step : `"auto"`, or `limit` as a number.
     output : `"average"` of the dual variables over passes (see `DualAverage`), or the `"last"` iterate.
-    choosing : after so many passes the blocks that are off stay off, and the others are learnt from zero in the passes
-        that are left. What a block does that goes off later is in the coefficients of all for many passes.
-    scale : whether blocks are scaled; `radius` is of theta as scaled, and the average is projected too.
+    choosing : after this many passes, the blocks that are off stay off, and the others are learnt from zero in the
+        remaining passes. The steps of a block that goes off later stay in the shared coefficients for many passes.
+    scale : whether blocks are scaled. `radius` bounds the scaled theta, and the average is projected too.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class DualAveragingKernels(KernelSolver):
     ) -> None:
         super().__init__(problem, **shared)
         self.choosing = choosing
-        # One where a block is zero, and for the transitions.
+        # The size is 1 for a block that is zero, and for the transitions.
         sizes = [*problem.mean_squares(present=True), 1.0]
         self.sizes = np.array([size if scale and size > 0.0 else 1.0 for size in sizes])
         self.limit = self._limit() if isinstance(step, str) and step == "auto" else check_positive(step, "step")
@@ -220,11 +220,11 @@ class DualAveragingKernels(KernelSolver):
         self._average = DualAverage(p, store.features)
 
     def _begin_again(self, features: int) -> None:
-        """Zero again, without the blocks that are off; all stay where all are off."""
+        """Restart from zero, without the blocks that are off; keep all blocks if all are off."""
         dual, off = self._dual, self.scale[:-1] == 0.0
         sizes = dual.table[SIZE].copy()
         if not off.all():
-            # With norms over this, no prox gives them anything.
+            # With norms divided by NEVER, any prox makes them zero.
             sizes[:-1][off] = NEVER
         for array in dual:
             array[...] = 0
@@ -233,7 +233,7 @@ class DualAveragingKernels(KernelSolver):
         self._average = DualAverage(self.problem, features)
 
     def _pass(self, order: Any, store: Store, rule: Rule, work: Work) -> float:
-        """Make one pass, computing missing rows and kernels when they are needed; return the sum of losses."""
+        """Make one pass, computing missing rows and kernels on demand; return the sum of losses."""
         dual, total = self._dual, 0.0
         rounds = rounds_single if self._F.dtype == np.float32 else rounds_double
         dual.counts[AT] = 0
@@ -256,7 +256,7 @@ class DualAveragingKernels(KernelSolver):
         return scores
 
     def _renew(self, m: int) -> None:
-        """Compute the scores of kernel m from scratch, and its norm."""
+        """Compute the scores of kernel m and its norm from scratch."""
         dual = self._dual
         self._F[m] = self.problem.grams[m].dot(np.ascontiguousarray(dual.alpha.T)).T
         dual.copies[m], dual.known[m] = dual.alpha, dual.counts[CLOCK]
@@ -328,7 +328,7 @@ class DualAveragingKernels(KernelSolver):
         )
 
     def _saved(self) -> Arrays:
-        """The arrays that a run resumes from, beside the scores of the average."""
+        """Return the arrays that a run resumes from, except the scores of the average."""
         found = {f"dual.{name}": array for name, array in self._dual._asdict().items()}
         found |= {f"average.{name}": vars(self._average)[name] for name in ("alpha", "V", "T", "bounds")}
         return {**found, "scores": self._F}
@@ -337,7 +337,7 @@ class DualAveragingKernels(KernelSolver):
         kept, own, blocks = state.internal, self._saved(), self.problem.n_blocks + 1
         self._check_settings(state)
         like = own | {"scales": np.zeros(blocks), "block_norms": np.zeros(blocks)}
-        # The scores of a kernel in the average are of its own number type, float32 or float64.
+        # The scores of a kernel in the average have their own number type, float32 or float64.
         shape, prefix = self._F.shape[1:], "average.scores."
         known = {f"{prefix}{m}" for m in range(self._F.shape[0])}
         scores = {name: a for name, a in kept.items() if name.startswith(prefix)}

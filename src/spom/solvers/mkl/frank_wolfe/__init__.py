@@ -1,1 +1,1 @@
-"""Multiple kernels to the optimum by block-coordinate Frank-Wolfe."""
+"""Multiple kernels solved to the optimum by block-coordinate Frank-Wolfe."""

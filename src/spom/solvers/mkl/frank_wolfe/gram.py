@@ -11,14 +11,14 @@ from spom.errors import Unsupported
 from spom.kernels.gram import BLOCK_BYTES, DenseGram, FeatureGram, Gram
 from spom.solvers.mkl.problem import KernelProblem
 
-# The sum of the kernels is kept whole; more tokens than this are for the online solver.
+# The sum of the kernels is kept in full; more tokens than this need the online solver.
 MOST_TOKENS = 40_000
 
 
 class Mixture:
     """sum_m scales[m] K_m as one matrix times one number, and the products A K_m.
 
-    Where a single kernel has weight its own matrix is used; else the sum takes as much memory as one of them.
+    If only one kernel has weight, its own matrix is used; else the sum takes as much memory as one kernel.
     """
 
     def __init__(self, problem: KernelProblem) -> None:
@@ -51,7 +51,7 @@ class Mixture:
         return self._sum, 1.0
 
     def _rows(self, some: slice, used: Any, scales: Floats, out: Any) -> None:
-        """Write some rows of the sum into `out`; a few megabytes, which stay in the cache."""
+        """Write some rows of the sum into `out`; they are a few megabytes, which stay in the cache."""
         out[:] = 0.0
         for m in used:
             gram = self.grams[m]
@@ -59,7 +59,7 @@ class Mixture:
             out += values * values.dtype.type(scales[m])
 
     def products(self, A: Floats) -> list[Floats]:
-        """Return a K_m for each m, as (labels, tokens): in the precision of the Gram matrix."""
+        """Return A K_m for each m, as (labels, tokens), computed in the precision of the Gram matrix."""
         return [self._product(gram, A) for gram in self.grams]
 
     @staticmethod

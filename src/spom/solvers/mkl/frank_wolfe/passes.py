@@ -1,12 +1,12 @@
-"""One pass of block-coordinate Frank-Wolfe over sequences, with the outputs found so far kept for each of them.
+"""One pass of block-coordinate Frank-Wolfe over sequences, which keeps the outputs found so far per sequence.
 
-The dual variables of sequence i are weights of its outputs that sum to the weight of its loss. What the scores need of
-them is A[y, u] = [y is right at token u] - (share of the outputs that have y there), and V, the same for pairs of
+The dual variables of sequence i are weights of its outputs that sum to the weight of its loss. The scores only need
+A[y, u] = [y is right at token u] - (share of the outputs that have y there), and V, the same for pairs of
 neighbouring labels: F = A K scores a label at a token, T = b V a transition.
 
 A visit finds the output with the highest score plus cost, adds it to the sequence's own outputs, and moves weight
-from the worst of them to the best, by an exact step, until they are about equal. These steps look at the sequence
-alone; the change of A goes into F at the end, with one row of K for a token.
+from the worst of them to the best, by an exact step, until they are about equal. These steps involve only the
+sequence itself; the change of A is added to F at the end, with one row of K per token.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from spom.decoders.viterbi import viterbi
 
 MATRIX = "float64[:, ::1]"
 GRAMS = ("float32[:, ::1]", MATRIX)
-# At most so many times a visit decodes, and so many times it moves weight after each.
+# The maximum numbers of decodings per visit, and of moves of weight after each.
 DECODES, STEPS = 3, 20
-# A visit decodes again until the gap is this share of what it was, and moves weight until it is that share.
+# A visit decodes again until the gap is at most AGAIN times the initial one, and moves weight until it is at most CLOSE
+# times the one before.
 AGAIN, CLOSE = 0.3, 0.1
 
 
@@ -53,9 +54,9 @@ class Dual(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The outputs found: those of sequence i begin at places[i], their weights and ages at slots[i]; how many.
+    """The outputs found: sequence i has counts[i], which start at places[i], their weights and ages at slots[i].
 
-    The age of an output is the number of passes since it was the best.
+    The age of an output is the number of passes since it was last the best.
     """
 
     labels: Annotated[Any, "int32[::1]"]
@@ -67,7 +68,7 @@ class Outputs(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Space for the longest sequence; and counts of decodings, of steps and of rows read."""
+    """Space for the longest sequence, and counts of decodings, of steps and of rows read."""
 
     unary: Annotated[Floats, "float64[:, ::1]"]
     change: Annotated[Floats, "float64[:, ::1]"]
@@ -77,7 +78,7 @@ class Work(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What a visit sees of its sequence: the kernel within it, scores plus cost, the change of A, labels found."""
+    """The data of a visit to a sequence: the kernel within it, scores plus cost, the change of A, the labels found."""
 
     near: Annotated[Floats, "float64[:, ::1]"]
     unary: Annotated[Floats, "float64[:, ::1]"]
@@ -108,7 +109,7 @@ def augmented(F: Floats, factor: float, gold: Ints, begin: int, cost: float, out
 
 @kernel(f"float64(int32[::1], int64, {MATRIX}, {MATRIX})")
 def score(outputs: Any, at: int, unary: Floats, T: Floats) -> float:
-    """The score of the output that begins at `at`."""
+    """Return the score of the output that begins at `at`."""
     s = unary[0, outputs[at]]
     for t in range(1, unary.shape[0]):
         s += unary[t, outputs[at + t]] + T[outputs[at + t - 1], outputs[at + t]]
@@ -117,7 +118,7 @@ def score(outputs: Any, at: int, unary: Floats, T: Floats) -> float:
 
 @kernel("int64(int32[::1], int64, int64, int64[::1])")
 def place_of(outputs: Any, base: int, count: int, labels: Ints) -> int:
-    """Which of `count` outputs from `base` on is this one; it is written after them where it is new."""
+    """Return the index of this output among the `count` outputs from `base` on; a new one is appended to them."""
     n = labels.size
     for j in range(count):
         t = 0
@@ -132,7 +133,7 @@ def place_of(outputs: Any, base: int, count: int, labels: Ints) -> int:
 
 @kernel(f"float64(int32[::1], int64, int64, {MATRIX}, float64)")
 def distance(outputs: Any, a: int, b: int, near: Floats, pair: float) -> float:
-    """The squared distance of two outputs' features: the curvature of the dual along a step between them.
+    """Return the squared distance of two outputs' features, which is the dual's curvature along a step between them.
 
     `near` is the kernel between the tokens of the sequence.
     """
@@ -164,7 +165,7 @@ def distance(outputs: Any, a: int, b: int, near: Floats, pair: float) -> float:
 
 @kernel("void(int32[::1], int64, int64, float64, Visit, Dual)")
 def move(outputs: Any, a: int, b: int, g: float, visit: Visit, dual: Dual) -> None:
-    """Move the weight g from output b to output a, as seen by the sequence itself."""
+    """Move the weight g from output b to output a, within the sequence's own data."""
     near, unary, change, pair, n = visit.near, visit.unary, visit.change, visit.pair, visit.unary.shape[0]
     V, T = dual.V, dual.T
     for t in range(n):
@@ -191,7 +192,7 @@ def move(outputs: Any, a: int, b: int, g: float, visit: Visit, dual: Dual) -> No
     fastmath={"reassoc", "contract"},
 )
 def push(change: Floats, begin: int, K: Any, scale: float, A: Floats, F: Floats) -> int:
-    """A += change and F += change K, one row of K for a token that changed; `change` is zero afterwards."""
+    """A += change and F += change K, with a row of K per changed token; clear `change`, and return their number."""
     touched = 0
     for t in range(change.shape[0]):
         row = K[begin + t]
@@ -209,7 +210,7 @@ def push(change: Floats, begin: int, K: Any, scale: float, A: Floats, F: Floats)
 
 @kernel(f"Tuple((int64, int64, float64, float64, float64))(int64, Visit, {MATRIX}, Outputs)")
 def best_and_worst(i: int, visit: Visit, T: Floats, pool: Outputs) -> tuple[int, int, float, float, float]:
-    """(best, worst, score of the best, score of the worst, gap): the worst is one that has weight."""
+    """Return (best, worst, score of the best, score of the worst, gap), with the worst among those that have weight."""
     base, slot, n = pool.places[i], pool.slots[i], visit.unary.shape[0]
     best, worst, top, low, mean, mass = 0, 0, -np.inf, np.inf, 0.0, 0.0
     for j in range(pool.counts[i]):
@@ -225,7 +226,7 @@ def best_and_worst(i: int, visit: Visit, T: Floats, pool: Outputs) -> tuple[int,
 
 @kernel("int64(int64, Visit, Dual, Outputs)")
 def decode(i: int, visit: Visit, dual: Dual, pool: Outputs) -> int:
-    """Find the best output of sequence i and add it to the pool; its place there."""
+    """Find the best output of sequence i and add it to the pool; return its place there."""
     none = np.zeros(dual.T.shape[0])
     viterbi(visit.unary, dual.T, none, none, visit.found)
     new = place_of(pool.labels, pool.places[i], pool.counts[i], visit.found)
@@ -238,7 +239,7 @@ def decode(i: int, visit: Visit, dual: Dual, pool: Outputs) -> int:
 
 @kernel("boolean(int64, Visit, Dual, Outputs, int64[::1])")
 def correct(i: int, visit: Visit, dual: Dual, pool: Outputs, tally: Ints) -> bool:
-    """Decode and correct sequence i until its own gap is a third of what it was; whether anything changed."""
+    """Decode and correct sequence i until its own gap is a third of the initial one; tell whether anything changed."""
     weights, base, slot, n = pool.weights, pool.places[i], pool.slots[i], visit.unary.shape[0]
     before, moved = 0.0, False
     for turn in range(DECODES):
@@ -253,7 +254,7 @@ def correct(i: int, visit: Visit, dual: Dual, pool: Outputs, tally: Ints) -> boo
                     before = gap
                 elif gap <= AGAIN * before:
                     break
-            # Rounding is all that is left, or this is close enough until the next output is known.
+            # Only rounding remains, or this is close enough until the next output is known.
             if top - low <= 1e-14 * (1.0 + abs(top)) or (step > 0 and gap <= CLOSE * first):
                 break
             a, b = base + best * n, base + worst * n
@@ -276,7 +277,7 @@ def correct(i: int, visit: Visit, dual: Dual, pool: Outputs, tally: Ints) -> boo
 
 @kernel([f"void({gram}, float64, int64, {MATRIX})" for gram in GRAMS])
 def find_near(K: Any, scale: float, begin: int, near: Floats) -> None:
-    """The kernel between the tokens of a sequence."""
+    """Write the kernel between the tokens of a sequence to `near`."""
     for t in range(near.shape[0]):
         for r in range(near.shape[0]):
             near[t, r] = scale * K[begin + t, begin + r]
@@ -295,7 +296,7 @@ def _sweep(order: Ints, sequences: Sequences, K: Any, numbers: Numbers, dual: Du
             work.tally[2] += push(visit.change, begin, K, numbers.scale, dual.A, dual.F)
 
 
-# One for each precision of the Gram matrices.
+# One per precision of the Gram matrices.
 _ARGUMENTS = "Numbers, Dual, Outputs, Work)"
 sweep_single = kernel(f"void(int64[::1], Sequences, {GRAMS[0]}, {_ARGUMENTS}")(_sweep)
 sweep_double = kernel(f"void(int64[::1], Sequences, {GRAMS[1]}, {_ARGUMENTS}")(_sweep)
@@ -303,7 +304,7 @@ sweep_double = kernel(f"void(int64[::1], Sequences, {GRAMS[1]}, {_ARGUMENTS}")(_
 
 @kernel("void(Sequences, float64, Dual, Outputs, float64[::1])")
 def find_gaps(sequences: Sequences, cost: float, dual: Dual, pool: Outputs, out: Floats) -> None:
-    """Each sequence's part of the gap: what it would gain to first order if its weight went to its best output."""
+    """Write each sequence's part of the gap to `out`: its first-order gain if its weight moved to its best output."""
     outputs, places, weights, slots, counts, _ = pool
     offsets, gold, F, T = sequences.offsets, sequences.gold, dual.F, dual.T
     none = np.zeros(F.shape[0])
@@ -342,7 +343,7 @@ def forget(offsets: Ints, pool: Outputs, limit: int) -> None:
 
 @kernel(f"UniTuple(float64, 2)(Sequences, float64, {MATRIX}, {MATRIX}, float64)")
 def hinge_on_ray(sequences: Sequences, cost: float, F: Floats, T: Floats, factor: float) -> tuple[float, float]:
-    """The sum of weight times hinge loss over all sequences, at the scores factor F and factor T; its derivative."""
+    """Return the sum of weight times hinge loss at the scores factor F and factor T, and its derivative in factor."""
     offsets, gold, weight = sequences
     total, slope, none = 0.0, 0.0, np.zeros(F.shape[0])
     scaled = factor * T
@@ -367,13 +368,13 @@ def hinge_on_ray(sequences: Sequences, cost: float, F: Floats, T: Floats, factor
 
 @kernel(f"float64(Sequences, float64, {MATRIX}, {MATRIX})")
 def total_hinge(sequences: Sequences, cost: float, F: Floats, T: Floats) -> float:
-    """The sum of weight times hinge loss over all sequences, at the scores F and T."""
+    """Return the sum of weight times hinge loss over all sequences, at the scores F and T."""
     return hinge_on_ray(sequences, cost, F, T, 1.0)[0]
 
 
 @kernel("float64(Sequences, Outputs)")
 def total_cost(sequences: Sequences, pool: Outputs) -> float:
-    """The sum over outputs of weight times Hamming cost: the linear part of the dual."""
+    """Return the sum over outputs of weight times Hamming cost: the linear part of the dual."""
     offsets, gold = sequences.offsets, sequences.gold
     outputs, places, weights, slots, counts, _ = pool
     total = 0.0

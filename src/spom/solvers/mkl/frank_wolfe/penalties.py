@@ -1,11 +1,11 @@
-r"""Penalties of block norms, as a solver of the dual needs them, and the kernel weights that follow the norms.
+r"""Penalties of block norms, in the form that a dual solver needs, and the kernel weights that follow from the norms.
 
 Each is a penalty h(b) of b_m = norm(theta_m) that is a minimum over kernel weights,
 
     h(b) = min over s >= 0 of  sum_m b_m^2 / (2 s_m) + r(s),
 
-so that with the scales s fixed the problem is that of one kernel, sum_m s_m K_m, and theta_m = s_m v_m. `target` is the
-scales that are best for given norms: taking them again and again never increases the objective.
+so with the scales s fixed, the problem is that of one kernel, sum_m s_m K_m, and theta_m = s_m v_m. `target` gives the
+best scales for given norms: repeating this step never increases the objective.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from spom.core.arrays import Floats
 from spom.errors import Unsupported
 from spom.penalties import ElasticNetMKL, GroupLasso, LqMKL, SparseMKL, SquaredL2
 
-# A block with a smaller share than this, that wants less, is switched off.
+# A block with a smaller share than this is switched off if its target is smaller still.
 LEAST = 1e-5
-# How long a step may be, in multiples of the one that never increases the objective, and how its length changes.
+# Limits of a step, in multiples of the one that never increases the objective, and the factors by which it changes.
 SHORTEST, LONGEST, FASTER, SLOWER = 0.3, 12.0, 1.4, 0.5
-# A block that comes back starts with this share of the largest.
+# A block that comes back starts with this fraction of the largest share.
 RETURN = 0.02
 
 
@@ -48,19 +48,19 @@ class BlockPenalty:
         return self.normalised(np.ones(self.count))
 
     def value(self, b: Floats) -> float:
-        """h at block norms b."""
-        raise NotImplementedError  # every penalty has its own
+        """Return h at the block norms b."""
+        raise NotImplementedError  # implemented by each penalty
 
     def slopes(self, b: Floats) -> Floats:
         """Return the derivative of h in each b_m (on the right, at 0)."""
-        raise NotImplementedError  # every penalty has its own
+        raise NotImplementedError  # implemented by each penalty
 
     def conjugate(self, n: Floats) -> float:
         """Return the supremum over b >= 0 of <n, b> - h(b)."""
-        raise NotImplementedError  # every penalty has its own
+        raise NotImplementedError  # implemented by each penalty
 
     def normalised(self, share: Floats) -> Floats:
-        """Return the scales of these shares, which may be on any common scale."""
+        """Return the scales of these shares, which are defined up to a common factor."""
         return share
 
     def shares(self, scales: Floats) -> Floats:
@@ -73,14 +73,14 @@ class BlockPenalty:
 
 
 class PlainSum(BlockPenalty):
-    """strength/2 sum of b_m^2: one kernel, the sum of all."""
+    """strength/2 sum of b_m^2: a single kernel, the sum of all."""
 
     def value(self, b: Floats) -> float:
-        """Half the strength times the sum of squares."""
+        """Return half the strength times the sum of squares."""
         return 0.5 * self.strength * float(b @ b)
 
     def slopes(self, b: Floats) -> Floats:
-        """Strength times b."""
+        """Return the strength times b."""
         return self.strength * b
 
     def conjugate(self, n: Floats) -> float:
@@ -88,11 +88,11 @@ class PlainSum(BlockPenalty):
         return 0.5 * float(n @ n) / self.strength
 
     def start(self) -> Floats:
-        """1 / strength for each."""
+        """Return 1 / strength per block."""
         return np.full(self.count, 1.0 / self.strength)
 
     def target(self, b: Floats) -> Floats:
-        """Return the same, whatever the norms."""
+        """Return the scales of the start, whatever the norms."""
         return self.start()
 
 
@@ -109,33 +109,33 @@ class SquaredSum(BlockPenalty):
         return 0.5 * self.strength * (self.ratio * total * total + (1.0 - self.ratio) * float(b @ b))
 
     def slopes(self, b: Floats) -> Floats:
-        """Strength times (r d_m sum + (1-r) b_m)."""
+        """Return the strength times (r d_m sum + (1-r) b_m)."""
         return self.strength * (self.ratio * self.weights * float(self.weights @ b) + (1.0 - self.ratio) * b)
 
     def conjugate(self, n: Floats) -> float:
-        """The largest n_m / d_m squared for r = 1; else b is n less a threshold, found over the sorted ratios."""
+        """Return half the largest (n_m / d_m)^2 over c if r = 1; else find b = (n - d tau) / a by sorting n / d."""
         d, c, a = self.weights, self.strength * self.ratio, self.strength * (1.0 - self.ratio)
         if a == 0.0:
             return 0.5 * float(np.max(n / d, initial=0.0)) ** 2 / c
         order = np.argsort(-n / d)
         x, w = n[order], d[order]
-        # a b_m = n_m - d_m tau with tau = c sum d_m b_m, on the blocks where that is positive.
+        # a b_m = n_m - d_m tau with tau = c sum d_m b_m, on the blocks for which it is positive.
         tau = np.max(c * np.cumsum(w * x) / (a + c * np.cumsum(w * w)), initial=0.0)
         b = np.maximum(n - d * tau, 0.0) / a
         return float(n @ b) - self.value(b)
 
     def normalised(self, share: Floats) -> Floats:
-        """Shares that sum to one, and then e / (strength (r d^2 + (1-r) e))."""
+        """Return e / (strength (r d^2 + (1-r) e)), with e the shares scaled to sum to 1."""
         e = share / share.sum()
         return np.asarray(e / (self.strength * (self.ratio * self.weights**2 + (1.0 - self.ratio) * e)))
 
     def shares(self, scales: Floats) -> Floats:
-        """e of the scales; they sum to one."""
+        """Return the shares e of the scales; they sum to 1."""
         s = self.strength * scales
         return np.asarray(self.ratio * self.weights**2 * s / (1.0 - (1.0 - self.ratio) * s))
 
     def target(self, b: Floats) -> Floats:
-        """d_m b_m over their sum."""
+        """Return d_m b_m, divided by their sum."""
         part = self.weights * b
         return np.asarray(part / part.sum()) if part.any() else np.full(self.count, 1.0 / self.count)
 
@@ -152,11 +152,11 @@ class Powers(BlockPenalty):
         return self.strength * float(self.weights @ b**self.q)
 
     def slopes(self, b: Floats) -> Floats:
-        """Strength d q b^(q-1)."""
+        """Return strength d q b^(q-1)."""
         return np.asarray(self.strength * self.weights * self.q * b ** (self.q - 1.0))
 
     def conjugate(self, n: Floats) -> float:
-        """Infinite outside the dual ball for q = 1; else attained where the slope is n."""
+        """Return the supremum: infinite outside the dual ball for q = 1, else attained at the b with slopes n."""
         full = self.strength * self.weights
         if self.q == 1.0:
             return 0.0 if (n <= full).all() else np.inf
@@ -164,7 +164,7 @@ class Powers(BlockPenalty):
         return float(n @ b) - self.value(b)
 
     def start(self) -> Floats:
-        """Return the best scales for norms of one."""
+        """Return the best scales for norms of 1."""
         return self.target(np.ones(self.count))
 
     def target(self, b: Floats) -> Floats:
@@ -173,7 +173,7 @@ class Powers(BlockPenalty):
 
 
 def block_penalty(penalty: Any, count: int) -> BlockPenalty:
-    """Return the form of a penalty object that the dual needs, for `count` blocks; `Unsupported` where it has none."""
+    """Return the form of a penalty that the dual needs, for `count` blocks; raise `Unsupported` if there is none."""
     if isinstance(penalty, SquaredL2):
         return PlainSum(penalty, count)
     if isinstance(penalty, SparseMKL):
@@ -192,12 +192,12 @@ def block_penalty(penalty: Any, count: int) -> BlockPenalty:
 
 
 class KernelWeights:
-    """Scales s of the blocks, moved towards the best ones for the present norms.
+    """Scales s of the blocks, moved towards the best ones for the current norms.
 
-    In the logarithm a full step takes a share to its target: that is the alternation between the machine and its
-    kernel, which never increases the objective but is slow where two kernels are nearly as good. A block takes longer
-    steps as long as it keeps its direction, and shorter ones when it turns. A block with next to no share that wants
-    less is switched off, and comes back when its gradient exceeds the slope of the penalty.
+    In the logarithm, a full step takes a share to its target. This alternates between the machine and its kernel: it
+    never increases the objective, but is slow if two kernels are nearly as good. A block takes longer steps while it
+    keeps its direction, and shorter ones when it turns. A block with a tiny share and a smaller target is switched off.
+    It comes back when its gradient exceeds the slope of the penalty.
     """
 
     def __init__(self, blocks: BlockPenalty) -> None:

@@ -12,7 +12,7 @@ from spom.solvers.mkl.frank_wolfe.passes import DECODES, Outputs
 
 
 class Pool:
-    """The outputs that were found for each sequence, with their weights; space for more is made when it is needed."""
+    """The outputs found for each sequence, with their weights; space for more is allocated on demand."""
 
     def __init__(self, offsets: Ints, gold: Ints, weight: Floats) -> None:
         self.offsets, self.lengths = offsets, np.diff(offsets)
@@ -35,13 +35,13 @@ class Pool:
         return Outputs(self.labels, self.places, self.weights, self.slots, self.counts, self.ages)
 
     def make_space(self) -> None:
-        """Double the space of those that may need more in the next pass."""
+        """Double the space of sequences that may need more in the next pass."""
         full = self.counts + DECODES > self.space
         if full.any():
             self.restore(self.packed(), np.where(full, 2 * self.space, self.space))
 
     def packed(self) -> dict[str, Any]:
-        """Return the outputs, weights and ages in use, one sequence after another, and how many there are."""
+        """Return the outputs, weights and ages in use, one sequence after another, and their numbers per sequence."""
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)
         size = self.counts * self.lengths
         place = np.repeat(self.places, size) + _within(size)
@@ -55,7 +55,7 @@ class Pool:
     def checked(self, packed: dict[str, Any], labels: int) -> dict[str, Any]:
         """Return `packed` of a saved state, after a check that it fits these sequences and labels."""
         counts = check_restored(packed, {"counts": self.counts})["counts"]
-        # Every output was found in a pass: a count beyond all reason is damage, and would ask for memory.
+        # Every output was found in a pass: an absurd count is damage, and would take much memory.
         if counts.size and (int(counts.min()) < 0 or int(counts.max()) > packed["weights"].size):
             raise ModelFileError("the saved state has counts of outputs that do not fit: it is damaged")
         total, size = int(counts.sum()), int((counts * self.lengths).sum())
@@ -65,7 +65,7 @@ class Pool:
         return packed
 
     def restore(self, packed: dict[str, Any], space: Ints | None = None) -> None:
-        """Restore what `packed` returned."""
+        """Restore the outputs from the result of `packed`."""
         self.counts = np.array(packed["counts"], dtype=np.int64)
         self._lay(np.maximum(4 * DECODES, 2 * self.counts) if space is None else space)
         slot = np.repeat(self.slots, self.counts) + _within(self.counts)
@@ -75,6 +75,6 @@ class Pool:
 
 
 def _within(counts: Ints) -> Ints:
-    """0, 1, .., counts[0] - 1, 0, 1, .., counts[1] - 1, and so on."""
+    """Return 0, 1, .., counts[0] - 1, 0, 1, .., counts[1] - 1, and so on."""
     ends = np.cumsum(counts)
     return np.asarray(np.arange(int(counts.sum())) - np.repeat(ends - counts, counts))

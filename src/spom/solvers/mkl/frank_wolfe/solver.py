@@ -1,10 +1,10 @@
-r"""Structured support vector machines with several kernels, to the optimum, with a certificate.
+r"""Structured support vector machines with several kernels, solved to the optimum with a certificate.
 
     P(theta) = h(norm(theta_1), ..., norm(theta_M)) + (1/N) sum_i L(theta; x_i, y_i),
     L = max over y of score(x_i, y) + cost(y, y_i) - score(x_i, y_i).
 
-Its dual has a weight for each output of each sequence. With A the right labels less the expected ones, and v_m what
-A is in the space of kernel m,
+Its dual has a weight for each output of each sequence. With A the right labels minus the expected ones, and v_m the
+element that A gives in the space of kernel m,
 
     D = (1/N) (expected cost) - h*(norm(v_1) / N, ..., norm(v_M) / N)   <=  min P  <=  P(theta).
 """
@@ -41,15 +41,15 @@ from spom.solvers.mkl.frank_wolfe.penalties import BlockPenalty, KernelWeights, 
 from spom.solvers.mkl.frank_wolfe.pool import Pool
 from spom.solvers.mkl.problem import KernelProblem, parts_of
 
-# An output without weight is dropped after so many passes in which it was not the best.
+# An output without weight is dropped after this many passes in which it was not the best.
 PATIENCE = 10
-# In so many parts every other pass is made, each to the sequences with the largest gaps at its start.
+# Every other pass is split into this many parts; each visits the sequences with the largest gaps at its start.
 PARTS = 4
-# At most so many lengths of theta are tried for its certificate, up to so many times its own.
+# The maximum number of lengths of theta tried for its certificate, and their upper bound as a multiple of its own.
 LENGTHS, LONGEST = 10, 1e3
-# The passes after which the certificate is computed where only the machine moves.
+# The maximum number of passes between certificates while the kernel weights do not move.
 RARELY = 10
-# The kernel weights stay where they are until this share of the rest of the gap is theirs: less is noise.
+# The kernel weights only move if their part of the gap exceeds this fraction of the rest: less is noise.
 SHARE = 0.05
 
 
@@ -62,34 +62,34 @@ SHARE = 0.05
 class FrankWolfeMKL:
     """minimise h(block norms) + mean structured hinge loss, by block-coordinate Frank-Wolfe on the dual.
 
-    The sequences' own problems are solved in turn, each on the outputs found for it so far, with the kernel weights
-    fixed for a pass; then the kernel weights move towards the best ones for the block norms. Each round ends with a
-    certificate: the objective at the present point less the best value of the dual so far, which is never less than
-    the distance to the optimum.
+    The problems of the sequences are solved in turn, each on the outputs found for it so far, with the kernel weights
+    fixed during a pass. Then the kernel weights move towards the best ones for the block norms. Each round ends with a
+    certificate: the objective at the current point minus the best value of the dual so far, an upper bound on the
+    distance to the optimum.
 
     Iterating yields one `State` per round, whose `theta` is `coef` and `internal["gap"]` the gap; it ends when that is
     at most `tol` times the objective. With float32 Gram matrices the gap has an error below 1e-6 times the objective.
 
     Parameters
     ----------
-    problem : a `KernelProblem`; sequences of length one are a problem with several classes.
+    problem : a `KernelProblem`; sequences of length 1 make a multiclass problem.
     penalty : `SparseMKL` (default), `LqMKL` with q < 2, `ElasticNetMKL`, `GroupLasso`, or `SquaredL2` for the plain sum
-        of the kernels. Its groups are the blocks, whatever it says itself. The paper's C is 1 / (strength N), N the
+        of the kernels. Its groups are the blocks, whatever its own `groups`. The paper's C is 1 / (strength N), N the
         number of sequences; by default C = 1.
-    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions beside the penalty (beta_0 = 1),
+    transitions : `"fixed"` puts strength/2 norm(theta_0)^2 on the transitions in addition to the penalty (beta_0 = 1),
         `"learnt"` makes them one more block of it, the last.
     tol : the relative gap at which to stop.
-    max_epochs : the most passes over the sequences.
-    passes : passes in a round (default: 1, more where there are many kernels, 3 where there are no weights to learn).
+    max_epochs : the maximum number of passes over the sequences.
+    passes : passes per round (default: 1, more with many kernels, 3 without kernel weights to learn).
     cost : the cost of a wrong token.
-    start : a state to resume from, to the same bits.
+    start : a state to resume, with the same bits.
 
     Attributes
     ----------
     coef, scale : (tokens, labels) and (blocks): theta_m = scale[m] sum_t coef[t] phi_m(x_t); `parts()` multiplies out.
     transition : (labels, labels), the scores of pairs.
-    beta : the weights of the penalty's blocks, which sum to one.
-    objective, bound, gap, converged : P(theta), the best D, their difference, and whether that is small enough.
+    beta : the weights of the penalty's blocks, which sum to 1.
+    objective, bound, gap, converged : P(theta), the best D, their difference, and whether it is small enough.
     support : the tokens whose row of `coef` is not zero.
 
     Examples
@@ -144,10 +144,10 @@ class FrankWolfeMKL:
 
     def __iter__(self) -> Iterator[State]:
         self._begin()
-        # Looking costs a product with each kernel, a pass as much as a few of them.
+        # A certificate costs a product with each kernel, and a pass as much as a few of them.
         passes = self.passes or (min(1 + self.problem.n_blocks // 4, 10) if self.weights.moving else 3)
         while not self.converged and self._epochs < self.max_epochs:
-            # Where the kernel weights stay as they are, looking again soon tells little.
+            # While the kernel weights do not move, frequent certificates are of little use.
             count = passes if self._moved or self.passes else max(passes, min(self._epochs // 4, RARELY))
             for _ in range(min(count, self.max_epochs - self._epochs)):
                 self._pass()
@@ -178,7 +178,7 @@ class FrankWolfeMKL:
         self._rescale()
 
     def _rescale(self) -> None:
-        """Take the kernel weights as they are now; the sum of the kernels is made when it is needed."""
+        """Adopt the current kernel weights; the sum of the kernels is computed on demand."""
         p, scales = self.problem, self.weights.scales / self.problem.n_sequences
         if self.learnt:
             self._scale, self._pair = np.ascontiguousarray(scales[:-1]), float(scales[-1])
@@ -213,9 +213,9 @@ class FrankWolfeMKL:
         return Dual(self._A, self._F, self._V, self._T)
 
     def _orders(self) -> Iterator[Ints]:
-        """Yield the visits of a pass: each sequence once, or in every other pass those with the largest gaps.
+        """Yield the visits of a pass: each sequence once, or, in every other pass, those with the largest gaps.
 
-        Decoding all sequences to find those costs little beside the rows of the kernel that a visit reads.
+        Decoding all sequences to find these is cheap compared with the kernel rows that a visit reads.
         """
         p, visits = self.problem, self._visited.size
         if self._epochs % 2 == 0:
@@ -243,12 +243,12 @@ class FrankWolfeMKL:
         t = self._length
         self.block_norms = t * (b if self.learnt else np.append(b, self._pair * np.sqrt(pairs)))
         self.scale, self.transition = t * self._scale, t * self._T
-        # The weights that go with the norms: those of the pass, at the optimum, and none for a block that is zero.
+        # The weights that match the norms: at the optimum they are those of the pass, and zero for a zero block.
         best = self.blocks.normalised(self.blocks.target(b))
         self.beta = best / best.sum() if best.any() else best
         self.gap = max(self.objective - self.bound, 0.0)
         self.converged = bool(self.gap <= self.tol * self.objective)
-        # What the gap owes to the kernel weights (Fenchel-Young), and to the machine at these weights.
+        # The parts of the gap due to the kernel weights (Fenchel-Young), and to the machine at these weights.
         outer = self.blocks.value(b) + self.blocks.conjugate(norms) - float(b @ norms)
         inner = min(loss + float(b @ norms) + 2.0 * free - cost, self.gap)
         self._outer = outer / max(self.gap, 1e-300)
@@ -269,11 +269,11 @@ class FrankWolfeMKL:
         )
 
     def _lengthen(self, b: Floats, free: float) -> float:
-        """The best length t of theta: the least of the loss at t theta, and h(t b) + t^2 free. The loss at t = 1.
+        """Find the length t that minimises the loss at t theta plus h(t b) + t^2 free; return the loss at t = 1.
 
-        Where the rows are separable and the kernels are large beside the strength, the optimum has next to no loss,
-        and a theta that is a little too short has most of its objective there. The loss is convex in t: tangents bound
-        it from below, and the next t is the best for all of them.
+        If the rows are separable and the kernels are large relative to the strength, the optimum has almost no loss,
+        and most of the objective of a slightly too short theta is loss. The loss is convex in t: tangents bound it from
+        below, and the next t minimises the sum with their maximum.
         """
         tangents, t = [(0.0, 0.0)], 1.0
         self.objective, first, omega, degree = np.inf, 0.0, self.blocks.value(b), float(self.blocks.degree)
@@ -306,7 +306,7 @@ class FrankWolfeMKL:
         return np.ascontiguousarray(self._A.T)
 
     def parts(self) -> tuple[Floats, Floats, Floats]:
-        """(coefficients of each kernel, weights of explicit blocks, transitions), as the online solver has them."""
+        """Return (coefficients of each kernel, weights of explicit blocks, transitions), as the online solver does."""
         return parts_of(self.problem, self.coef, self.scale, self.transition)
 
     @property
@@ -370,10 +370,10 @@ class FrankWolfeMKL:
 
 
 def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) -> float:
-    """The largest value of the dual on the way from zero, where every sequence has its right output, to this point.
+    """Return the largest value of the dual on the line from zero, where all have their right output, to this point.
 
-    s cost - h*(s norms) - s^2 free is concave in s; s < 1 where the point itself is not feasible (a group lasso whose
-    v is too long) or not far enough. `free` is the conjugate of what has a fixed weight.
+    s cost - h*(s norms) - s^2 free is concave in s. The best s is < 1 if the point itself is not feasible (a group
+    lasso whose v is too long) or too far. `free` is the conjugate of the part with a fixed weight.
     """
 
     def value(s: float) -> float:
@@ -383,7 +383,7 @@ def dual_bound(blocks: BlockPenalty, cost: float, norms: Floats, free: float) ->
 
 
 def golden(value: Callable[[float], float], high: float) -> tuple[float, float]:
-    """Return the least value of a convex function found by golden section from 0 to `high`, and where it is."""
+    """Return the least value of a convex function by golden section from 0 to `high`, and its argument."""
     ratio, low = 0.5 * (np.sqrt(5.0) - 1.0), 0.0
     best = np.inf, low
     for _ in range(60):

@@ -1,1 +1,1 @@
-"""SPOM with kernels, round by round."""
+"""SPOM with kernels, one round at a time."""

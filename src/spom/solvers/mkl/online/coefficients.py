@@ -1,8 +1,8 @@
-"""What a step, a scale and an average do to the blocks of SPOM with kernels, compiled.
+"""The effects of steps, scales and averages on the blocks of SPOM with kernels, compiled.
 
 Coefficients A[m, y, i] are stored by label and token, as the scores F[m, y, i]; weights V[f, y] by feature. Tokens,
-rows of scores and features carry the stamp of their block; one with an old stamp counts as zero, so that switching a
-block off touches nothing but its stamp.
+rows of scores and features carry the stamp of their block; one with an old stamp counts as zero, so switching a
+block off only changes its stamp.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from spom.solvers.mkl.gram_rows import EXPLICIT, REALS, Active
 from spom.solvers.mkl.store import Data
 
 # Rows of the table of blocks; its last column is the transitions. A block is theta_m = SCALE times its coefficients,
-# its squared norm is SQUARED, the largest since the last renewal PEAK; SIGMA is the sum of scales since then.
+# its squared norm is SQUARED, the largest since the last renewal is PEAK, and SIGMA is the sum of scales since then.
 SCALE, SQUARED, PEAK, SIGMA = range(4)
 
 
 class Model(NamedTuple):
-    """All that a run changes but the scores: coefficients, weights, transitions T, and what averages of them need.
+    """All that a run changes except the scores: coefficients, weights, transitions T, and sums for their averages.
 
-    `frozen` blocks are held at zero; `gradients` sums up the errors of a pass, where it is not empty.
+    `frozen` blocks are held at zero; `gradients` sums up the errors of a pass, unless it is empty.
     """
 
     A: Annotated[Floats, "float64[:, :, ::1]"]
@@ -44,7 +44,7 @@ class Model(NamedTuple):
 
 @kernel("void(Model, int64, Wrong, float64)")
 def add_coefficients(model: Model, m: int, wrong: Wrong, c: float) -> None:
-    """A[m, :, i] += c D[t] for wrong tokens, and what the running average must not count: sums -= sigma c D."""
+    """A[m, :, i] += c D[t] for wrong tokens, and sums -= sigma c D, as the average must not count it earlier."""
     A, marks, sums, errors = model.A[m], model.amarks[m], model.sums[m], wrong.errors
     stamp, sigma = model.stamps[m], model.table[SIGMA, m]
     for e in range(wrong.size):
@@ -62,7 +62,7 @@ def add_coefficients(model: Model, m: int, wrong: Wrong, c: float) -> None:
 
 @kernel([f"void({f}[:, :, ::1], Model, Active, int64, Wrong)" for f in REALS])
 def freshen(F: Any, model: Model, active: Active, on: int, wrong: Wrong) -> None:
-    """Set stale rows of scores to zero that rows of a Gram matrix will be added to."""
+    """Set stale rows of scores to zero before rows of a Gram matrix are added to them."""
     for e in range(wrong.size):
         for j in range(wrong.errors.several[e]):
             y = wrong.errors.labels[e, j]
@@ -75,13 +75,13 @@ def freshen(F: Any, model: Model, active: Active, on: int, wrong: Wrong) -> None
 
 @kernel([f"float64({f}[:, ::1], Model, int64)" for f in REALS])
 def renew_coefficients(F: Any, model: Model, m: int) -> float:
-    """Put the scale of a kernel's block into its coefficients, scores and average; return its squared norm."""
+    """Move the scale of a kernel's block into its coefficients, scores and average; return its squared norm."""
     A, sums, marks, stamp, total = model.A[m], model.sums[m], model.amarks[m], model.stamps[m], 0.0
     scale, sigma = model.table[SCALE, m], model.table[SIGMA, m]
     for y in range(A.shape[0]):
         for i in range(A.shape[1]):
             if marks[i] == stamp:
-                # The average first: it is in units of the scale that is about to go.
+                # The average first, as it is in units of the old scale.
                 if model.averaged:
                     sums[y, i] += sigma * A[y, i]
                 A[y, i] *= scale
@@ -95,7 +95,7 @@ def renew_coefficients(F: Any, model: Model, m: int) -> float:
 
 @kernel("float64(Explicit, int64, Model, int64)")
 def renew_weights(rows: Explicit, e: int, model: Model, m: int) -> float:
-    """The same for the weights of an explicit block."""
+    """Move the scale of an explicit block into its weights and average; return its squared norm."""
     V, marks, sums = model.weights
     stamp, scale, sigma, total = model.stamps[m], model.table[SCALE, m], model.table[SIGMA, m], 0.0
     for f in range(rows.shapes[e, BASE], rows.shapes[e, BASE] + rows.shapes[e, FEATURES]):
@@ -110,7 +110,7 @@ def renew_weights(rows: Explicit, e: int, model: Model, m: int) -> float:
 
 @kernel("void(Data, Model, int64)")
 def switch_off(data: Data, model: Model, m: int) -> None:
-    """Make a block zero: a new stamp, once the average has what it was."""
+    """Make a block zero: add it to the average, then change its stamp."""
     table, stamp = model.table, model.stamps[m]
     if table[SQUARED, m] > 0.0:
         if model.averaged:

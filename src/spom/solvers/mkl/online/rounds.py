@@ -1,8 +1,8 @@
-"""One round of SPOM after another, with kernels and explicit features, compiled (Alg. 3 of Martins et al. 2011).
+"""Rounds of SPOM, with kernels and explicit features, compiled (Alg. 3 of Martins et al. 2011).
 
 Each block is theta_m = scale_m * (sum over tokens i and labels y of A_m[y, i] phi_m(x_i) at y). A round decodes one
-sequence from cached scores, finds the norms that the blocks would have after the step from K within the sequence
-alone, shrinks these norms, and touches rows of a Gram matrix only for tokens that were wrong and blocks that are on.
+sequence from cached scores. It finds the norms that the blocks would have after the step, from K within the sequence
+alone, and shrinks these norms. It reads rows of a Gram matrix only for wrong tokens and blocks that are on.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ from spom.solvers.mkl.online.coefficients import (
 from spom.solvers.mkl.store import AT, CLOCK, DECODED, FAULTY, READ, WANTED, WRONG, Data
 from spom.solvers.structured.structures import is_sum
 
-# A scale below this is put into the coefficients: float32 scores stay far from overflow.
+# A scale below this is moved into the coefficients, which keeps float32 scores far from overflow.
 SMALL = 1e-9
-# A block whose squared norm fell below this share of its peak is renewed: its rounding errors did not fall with it.
+# A block whose squared norm falls below this fraction of its peak is renewed, as its rounding errors do not fall with
+# it.
 FALLEN = 1e-4
 
 
 class Work(NamedTuple):
-    """Space for a round: errors of its sequence, norms of the blocks after the prox and before, rows wanted.
+    """Space for a round: errors of its sequence, norms of the blocks after and before the prox, missing rows.
 
-    `norms` has one entry more where the transitions are a block of the penalty; `before` always has.
+    `norms` has one more entry if the transitions are a block of the penalty; `before` always has.
     """
 
     errors: Errors
@@ -72,7 +73,7 @@ class Work(NamedTuple):
 
 @kernel([f"void({f}[:, :, ::1], Data, Model, Errors, int64, int64)" for f in REALS])
 def find_scores(F: Any, data: Data, model: Model, errors: Errors, q: int, following: int) -> None:
-    """The scores of sequence q by the blocks that are on; those of the token `following` are prefetched."""
+    """Compute the scores of sequence q by the blocks that are on; prefetch those of the token `following`."""
     a, b = data.sequences.offsets[q], data.sequences.offsets[q + 1]
     unary, table, grams, k = errors.scores.unary, model.table, data.grams, model.T.shape[0]
     unary[: b - a] = 0.0
@@ -96,7 +97,7 @@ def find_scores(F: Any, data: Data, model: Model, errors: Errors, q: int, follow
 
 @kernel("void(Data, Model, int64)")
 def prefetch_sequence(data: Data, model: Model, q: int) -> None:
-    """Prefetch what a step on sequence q will read, while it is decoded; of long sequences a part."""
+    """Prefetch the data of a step on sequence q while it is decoded; only a part of long sequences."""
     local, start, slots, marks = data.sequences.local, data.sequences.starts[q], data.grams.slots, model.amarks
     a, b = data.sequences.offsets[q], data.sequences.offsets[q + 1]
     for m in range(local.shape[0]):
@@ -122,7 +123,7 @@ def prefetch_coefficients(model: Model, wrong: Wrong) -> None:
 
 @kernel([f"float64({f}[:, :, ::1], {f}[:, ::1], Data, Model, int64, Wrong)" for f in REALS])
 def along_gradient(F: Any, store: Any, data: Data, model: Model, m: int, wrong: Wrong) -> float:
-    """<theta_m, g_m> without the scale; the first Gram row that a step needs is prefetched."""
+    """<theta_m, g_m> without the scale; prefetches the first Gram row that a step needs."""
     grams, stamp, errors, total = data.grams, model.stamps[m], wrong.errors, 0.0
     if grams.kinds[m] == EXPLICIT:
         return explicit_along(data.explicit, grams.places[m], model.weights, stamp, wrong)
@@ -139,7 +140,7 @@ def along_gradient(F: Any, store: Any, data: Data, model: Model, m: int, wrong: 
 
 @kernel([f"void({f}[:, :, ::1], {f}[:, ::1], Data, Model, Work, Wrong, int64, float64)" for f in REALS])
 def find_norms(F: Any, store: Any, data: Data, model: Model, work: Work, wrong: Wrong, q: int, eta: float) -> None:
-    """Norms after a gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2."""
+    """Compute the norms after a gradient step: norm^2 - 2 eta <theta, g> + eta^2 norm(g)^2."""
     sequences, table, last = data.sequences, model.table, data.grams.kinds.size
     length = sequences.offsets[q + 1] - sequences.offsets[q]
     for m in range(last):
@@ -162,7 +163,7 @@ def find_norms(F: Any, store: Any, data: Data, model: Model, work: Work, wrong: 
 
 @kernel("float64(Work, float64, float64)")
 def into_ball(work: Work, other: float, radius: float) -> float:
-    """The factor that brings all norms, and the norm `other` of what is not among them, into the ball."""
+    """Return the factor that brings all norms, and the norm `other` of the remaining block, into the ball."""
     if radius == np.inf:
         return 1.0
     whole = 0.0
@@ -206,7 +207,7 @@ def add_to_block(F: Any, store: Any, data: Data, model: Model, m: int, wrong: Wr
 
 @kernel([f"void({f}[:, :, ::1], Data, Model, int64, float64, float64)" for f in REALS])
 def shrink_block(F: Any, data: Data, model: Model, m: int, before: float, after: float) -> None:
-    """Shrink the norm of a block by its scale; renew the block where that became too small."""
+    """Shrink the norm of a block by its scale; renew the block if the scale or the norm became too small."""
     table = model.table
     table[SCALE, m] *= after / before
     table[SQUARED, m] = after**2
@@ -222,7 +223,7 @@ def shrink_block(F: Any, data: Data, model: Model, m: int, before: float, after:
 
 @kernel("void(Model, float64[:, ::1], float64, float64, float64)")
 def move_transitions(model: Model, moves: Floats, eta: float, before: float, after: float) -> None:
-    """The step on the transitions, and the norm that it is to have."""
+    """Take the step on the transitions, and scale them from the norm `before` to `after`."""
     T, table, flat, last = model.T, model.table, model.T.reshape(-1), model.table.shape[1] - 1
     if eta > 0.0:
         c, steps, sums = -eta / table[SCALE, last], moves.reshape(-1), model.tsums.reshape(-1)
@@ -234,7 +235,7 @@ def move_transitions(model: Model, moves: Floats, eta: float, before: float, aft
                 sums[e] += c * steps[e]
     ratio = after / before if before > 0.0 else 0.0
     if ratio == 0.0 or table[SCALE, last] * ratio < SMALL:
-        # A small table: the scale goes into it at once.
+        # The table is small, so the scale is moved into it at once.
         square = 0.0
         for p in range(T.shape[0]):
             for y in range(T.shape[0]):
@@ -250,7 +251,7 @@ def move_transitions(model: Model, moves: Floats, eta: float, before: float, aft
 
 
 def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: Model, rule: Rule, work: Work) -> float:
-    """Rounds from counts[AT] on; stops early where rows are wanted that are not in the store. The sum of losses."""
+    """Run rounds from counts[AT] on, until rows are missing in the store; return the sum of losses."""
     counts, sequences, errors, norms = model.counts, data.sequences, work.errors, work.norms
     blocks, total = data.grams.kinds.size, 0.0
     while counts[AT] < order.size:
@@ -264,7 +265,7 @@ def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: M
         prefetch_sequence(data, model, q)
         loss, count = find_errors(rule, errors, sequences.gold[a:b])
         w = sequences.weight[q] if sequences.weight.size else 1.0
-        # Where all is right, or the sequence does not count, there is no gradient: the prox is all.
+        # If all labels are right, or the weight is 0, there is no gradient, and only the prox is applied.
         count = count if w > 0.0 else 0
         eta_w = eta * w if count > 0 or is_sum(rule.loss.code) else 0.0
         wrong = Wrong(errors, a, count)
@@ -272,7 +273,7 @@ def _rounds(order: Ints, steps: Floats, F: Any, store: Any, data: Data, model: M
         inner_products(errors, count)
         find_norms(F, store, data, model, work, wrong, q, eta_w)
         rule.prox.function(norms, eta, rule.prox.reals, rule.prox.ints, norms)
-        # Are all rows there that the step needs? If not, nothing has been changed yet.
+        # If rows that the step needs are missing, return now: nothing has been changed yet.
         missing = missing_rows(data.grams, norms, wrong, counts[CLOCK], work.wanted) if eta_w > 0.0 else 0
         counts[CLOCK] += 1
         if missing > 0:
@@ -309,6 +310,6 @@ def _signature(f: str) -> str:
     return f"float64(int64[::1], float64[::1], {f}[:, :, ::1], {f}[:, ::1], Data, Model, Rule, Work)"
 
 
-# One for each precision of the Gram matrices; only what is used is compiled.
+# One per precision of the Gram matrices; only the one in use is compiled.
 rounds_single: Any = kernel(_signature("float32"))(_rounds)
 rounds_double: Any = kernel(_signature("float64"))(_rounds)

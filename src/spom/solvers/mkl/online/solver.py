@@ -20,12 +20,12 @@ from spom.solvers.mkl.online.workspace import Workspace
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.solver import KernelSolver
 
-# A block is held at zero where its gradient is below this share of the threshold.
+# A block is held at zero if its gradient is below this fraction of the threshold.
 HOLD = 0.8
 
 
 class Progress(NamedTuple):
-    """How far a run is: passes, rounds, seconds."""
+    """The progress of a run: passes, rounds, seconds."""
 
     epochs: int
     rounds: int
@@ -56,23 +56,23 @@ def thresholds(penalty: Any, norms: Floats) -> Floats:
     cost="one Gram row per kernel and wrong token",
 )
 class OnlineKernels(KernelSolver):
-    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence after another, with kernels.
+    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i), one sequence at a time, with kernels.
 
-    A round decodes one sequence with its current scores, takes a step along the wrong parts, and shrinks the blocks'
-    norms by the prox of the penalty. Each kernel's block is kept as coefficients of training tokens and a scale, with
-    its scores of all training tokens; these change only by a row of the Gram matrix for each token that was wrong.
+    A round decodes one sequence with its current scores, takes a step along the wrong parts, and shrinks the norms of
+    the blocks by the prox of the penalty. Each kernel's block is kept as coefficients of training tokens and a scale,
+    together with its scores of all training tokens, which only change by a row of the Gram matrix per wrong token.
 
-    Iterating yields a `State` after each pass: `theta` has, flat, the coefficients (kernels, tokens, labels), the
-    weights of explicit blocks (features, labels) and the transitions (labels, labels): see `parts`. `block_norms` are
-    those of the blocks and, last, of the transitions.
+    Iterating yields a `State` after each pass: `theta` is the flat concatenation of the coefficients (kernels, tokens,
+    labels), the weights of explicit blocks (features, labels) and the transitions (labels, labels): see `parts`.
+    `block_norms` are those of the blocks and, last, of the transitions.
 
-    Parameters beside those of `KernelSolver`
+    Parameters in addition to those of `KernelSolver`
     -----------------------------------------
     step : `"auto"`, `"paper"`, a number, a name or a rule of `spom.solvers.steps`: see `spom.solvers.mkl.online.steps`.
-    output : `"last"` iterate, or the `"average"` of those of all rounds.
+    output : `"last"` iterate, or the `"average"` of the iterates of all rounds.
     screen : after the passes 2, 4, 8, ..., hold blocks at zero whose mean gradient in that pass is clearly too small
-        for the penalty to let them be anything else, and let them go when it is not: kernels of no use then cost
-        nothing. A round's proximal step seldom does that by itself: each wrong sequence fills all blocks again.
+        for the penalty to make them non-zero, and release them when it is not. Useless kernels then cost nothing. A
+        round's proximal step seldom achieves this by itself, as each wrong sequence fills all blocks again.
     objective : compute the objective in each state (one more pass of decoding).
 
     Examples
@@ -136,11 +136,11 @@ class OnlineKernels(KernelSolver):
         edge = edge[: self.problem.n_blocks]
         size = work.gradient_norms(rng)
         held = np.where(work.model.frozen, size <= edge, size < HOLD * edge)
-        # Never all of them.
+        # The block with the largest gradient is never held.
         return np.asarray(held & (size < size.max(initial=0.0)))
 
     def _objective(self, work: Workspace, rule: Rule) -> float:
-        """Return the objective; rounds of step zero add the losses up and change only counters."""
+        """Return the objective; rounds with step zero add up the losses and only change counters."""
         counts, table = work.model.counts.copy(), work.model.table.copy()
         order = np.arange(self.problem.n_sequences)
         loss = work.run(order, np.zeros(order.size), rule)
@@ -167,7 +167,7 @@ class OnlineKernels(KernelSolver):
             "scores": work.F.copy() if self.copies else work.F,
             "counts": model.counts.copy(),
             "frozen": model.frozen.copy(),
-            # Files have the rounds in the mean too: they are all rounds.
+            # Files also store the number of rounds in the mean, which is the same.
             "rounds": np.full(2, done.rounds),
             "settings": self._settings(),
         }
@@ -178,7 +178,8 @@ class OnlineKernels(KernelSolver):
             sums = (model.sums, model.weights.sums, model.tsums)
             internal["sums"] = np.concatenate([part.reshape(-1) for part in sums])
             theta = internal["sums"] / max(1, done.rounds)
-            # A product with each Gram matrix: for the last state alone; earlier ones report the last iterate.
+            # This takes a product with each Gram matrix, so only the last state has it; earlier ones report the last
+            # iterate.
             norms = self._norms(theta) if done.epochs == self.epochs else norms
         return State(
             k=done.epochs,
@@ -206,14 +207,14 @@ class OnlineKernels(KernelSolver):
         work.F[...] = internal["scores"]
         model.counts[...] = internal["counts"]
         model.frozen[...] = internal["frozen"]
-        # Nothing is off that is not zero: the norms are summed up from what is there.
+        # Any non-zero block is on, so the norms are recomputed from the restored arrays.
         model.table[SQUARED] = 1.0
         work.settle()
         restore_random(rng, state.random)
         return Progress(state.k, int(internal["rounds"][0]), state.seconds)
 
     def parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """(coefficients by block, token and label, explicit weights, transitions) of a state's theta, as views."""
+        """Return (coefficients by block, token and label, explicit weights, transitions) of a theta, as views."""
         p = self.problem
         features = sum(block.n_features for block in p.explicit)
         shapes = ((len(p.grams), p.n_labels, p.n_tokens), (features, p.n_labels), (p.n_labels, p.n_labels))

@@ -1,4 +1,4 @@
-"""Step sizes for rounds with kernels: rules with a number, the paper's rule, and one that needs no number."""
+"""Step sizes for rounds with kernels: rules with a given number, the paper's rule, and a rule that needs no number."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spom.kernels.gram import DenseGram
 from spom.solvers.mkl.problem import ExplicitBlock, KernelProblem
 from spom.solvers.steps import InverseSqrt, LinearDecay, Step, as_step
 
-# What `paper_step` tries, on how many sequences and for how many passes.
+# The grid of `paper_step`, its number of sequences and its number of passes.
 GRID, SEQUENCES, EPOCHS = (0.01, 0.1, 1.0, 10.0), 500, 5
 # eta0 R^2 of the rule that needs no number, for each loss: see `auto_step`.
 FACTORS = {"hinge": 1.0, "log": 3.0, "perceptron": 1.0}
 
 
 def step_for(step: Any, solver: Any) -> Step:
-    """Return the rule that `step=` stands for: `"auto"`, `"paper"`, or whatever `spom.solvers.steps.as_step` takes."""
+    """Return the rule for `step=`: `"auto"`, `"paper"`, or any value that `spom.solvers.steps.as_step` takes."""
     if isinstance(step, str) and step == "paper":
         return paper_step(solver)
     if isinstance(step, str) and step == "auto":
@@ -29,9 +29,9 @@ def step_for(step: Any, solver: Any) -> Step:
 def auto_step(solver: Any) -> LinearDecay:
     """eta0 = 1 / R^2 (3 / R^2 for the log loss), falling to zero, with R^2 = mean over tokens of sum_m K_m(x, x).
 
-    A step of 1 / R^2 moves the scores of the token it is taken for by one, the unit of the hinge loss's margin: the
-    rule does not change when kernels are multiplied by a number. On the handwritten words half and twice that step
-    give the same accuracy within a quarter of a point; see the benchmark.
+    A step of 1 / R^2 changes the scores of its token by 1, the unit of the hinge loss's margin. The rule does not
+    depend on a common factor of the kernels. On the handwritten words, half and twice this step give the same accuracy
+    within a quarter of a point; see the benchmark.
     """
     size = sum(solver.problem.mean_squares())
     eta0 = FACTORS[solver.loss] / size if size > 0.0 else 1.0
@@ -39,11 +39,11 @@ def auto_step(solver: Any) -> LinearDecay:
 
 
 def paper_step(solver: Any) -> InverseSqrt:
-    """eta0 / sqrt(t) with the eta0 of the grid that gives the least objective after some passes over some sequences."""
+    """eta0 / sqrt(t), with the eta0 of the grid that has the least objective after some passes over some sequences."""
     from spom.solvers.iterate import last
 
     part = some_sequences(solver.problem, SEQUENCES)
-    # The strength is per sequence: the same C = 1 / (strength N) on fewer of them.
+    # The strength is per sequence, so fewer sequences have the same C = 1 / (strength N).
     best, least = GRID[0], np.inf
     for eta0 in GRID:
         run = type(solver)(
@@ -65,7 +65,7 @@ def paper_step(solver: Any) -> InverseSqrt:
 
 
 def some_sequences(problem: KernelProblem, count: int) -> KernelProblem:
-    """Return the first `count` sequences, as a problem of their own."""
+    """Return the first `count` sequences, as a separate problem."""
     if problem.n_sequences <= count:
         return problem
     n = int(problem.offsets[count])

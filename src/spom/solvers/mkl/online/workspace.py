@@ -1,4 +1,4 @@
-"""The arrays that the rounds with kernels write: cached scores, coefficients, weights, and what they are scaled by."""
+"""The arrays that the rounds with kernels write: cached scores, coefficients, weights, and their scales."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spom.solvers.mkl.online.rounds import Work, rounds_double, rounds_single
 from spom.solvers.mkl.problem import KernelProblem
 from spom.solvers.mkl.store import AT, WANTED, Store
 
-# Rows of each Gram matrix that a look at the blocks' gradients takes.
+# The number of rows of each Gram matrix from which the blocks' gradients are estimated.
 SAMPLE = 256
 
 
 class Workspace:
-    """Everything but the Gram matrices is small: scores and coefficients, (blocks, labels, tokens).
+    """The arrays of a run: scores and coefficients, (blocks, labels, tokens), small relative to the Gram matrices.
 
-    `store` has the problem as the loops read it, `model` what they write, `F` the scores.
+    `store` is the problem as the loops read it, `model` is written by them, and `F` has the scores.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Workspace:
         self.problem, self.store = problem, Store(problem, slots)
         n, k, M, features = problem.n_tokens, problem.n_labels, len(problem.grams), self.store.features
         self.F = np.zeros((M, k, n), dtype=self.store.dtype)
-        # Coefficients by label, as the scores, explicit weights and transitions, one after another: a state's theta.
+        # A state's theta: coefficients by label, like the scores, then explicit weights, then transitions.
         self.theta = np.zeros(M * n * k + features * k + k * k)
         kernels, explicit, chain = np.split(self.theta, [M * n * k, M * n * k + features * k])
         shapes = ((M, k, n), (features, k), (k, k)) if averaged else ((M, 0, n), (0, k), (0, 0))
@@ -57,7 +57,7 @@ class Workspace:
     # --- running ---------------------------------------------------------------------------------------
 
     def run(self, order: Ints, steps: Floats, rule: Rule) -> float:
-        """Run rounds in this order, computing missing rows when they are needed; return the sum of losses."""
+        """Run rounds in this order, computing missing rows on demand; return the sum of losses."""
         store, counts, blocks, total = self.store, self.model.counts, self.problem.n_blocks, 0.0
         loop = rounds_single if store.dtype == np.float32 else rounds_double
         work = Work(
@@ -85,7 +85,7 @@ class Workspace:
     # --- between passes --------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Make scales one, clear what is stale, and sum the norms up: a saved run resumes from the same bits."""
+        """Set scales to 1, clear stale entries and recompute norms, so that a saved run resumes from the same bits."""
         model, table, M = self.model, self.model.table, len(self.problem.grams)
         scale, sigma, off = table[SCALE], table[SIGMA], table[SQUARED] == 0.0
         for m in range(M):
@@ -127,7 +127,7 @@ class Workspace:
         return np.sqrt(np.maximum(squares, 0.0))
 
     def freeze(self, off: Any) -> None:
-        """Switch these blocks off, until they are let go; between passes only."""
+        """Switch these blocks off until they are released; only between passes."""
         model, M, parts = self.model, len(self.problem.grams), self.problem.explicit_parts
         for m in np.flatnonzero(off & ~model.frozen).tolist():
             if m < M:

@@ -1,6 +1,6 @@
-"""Solvers of chains: label sequences learnt sentence by sentence, with penalties on weights or on blocks.
+"""Solvers of chains: label sequences learnt one sentence at a time, with penalties on weights or on blocks.
 
-Names are imported on first use, so that tagging does not load what learns.
+Names are imported on first use, so that tagging does not load the code for learning.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-r"""Dual averaging of chains coordinate by coordinate, plain or with AdaGrad's rates: exact zeros of single weights.
+r"""Dual averaging of chains per coordinate, plain or with AdaGrad's rates: exact zeros of single weights.
 
     theta_j = -eta soft(G_j, l1 t) / (S_j + eta l2 t),
     S_j = delta + sqrt(sum of g_sj^2), or 1 for plain dual averaging,
 
-with G_j the sum of all gradients of t rounds. A weight is a function of G, S and t, so that there are no updates
-to make up for. Squares are summed token by token: the gradients of two tokens of one sentence count as two.
+with G_j the sum of all gradients of t rounds. A weight is a function of G, S and t, so there are no postponed updates
+to catch up with. Squares are summed per token: the gradients of two tokens of one sentence count as two.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ GRADIENTS, RATES = range(2)
 
 
 class Rates(NamedTuple):
-    """l1 and l2 of features and of the chain; with `adaptive` the rates are AdaGrad's, that begin at `delta`.
+    """l1 and l2 of features and of the chain; with `adaptive` the rates are AdaGrad's, which start at `delta`.
 
-    Weights are multiplied by `inside`: what brought those at the end of the last pass into the ball of `radius`. Every
-    round changes all of them, so that a projection in each would cost all weights each time.
+    Weights are multiplied by `inside`, the factor that brought those at the end of the last pass into the ball of
+    `radius`. Every round changes all weights, so a projection per round would cost time for all of them.
     """
 
     l1: Annotated[float, "float64"]
@@ -47,7 +47,7 @@ class Rates(NamedTuple):
 class Sums(NamedTuple):
     """Sums of gradients and rates: the halves of each row of `table`, and the two tables of the chain.
 
-    `support`, where it has rows, has a one for each weight that may change, else a zero.
+    `support`, if it has rows, is 1 for each weight that may change, else 0.
     """
 
     table: Annotated[Singles, "float32[:, ::1]"]
@@ -86,7 +86,7 @@ def collect_rows(tokens: Tokens, first: int, n: int, work: Work, sums: Sums, rat
 
 @kernel("void(float64[:, ::1], Sums, Rates)")
 def collect_chain(grad: Floats, sums: Sums, rates: Rates) -> None:
-    """The same for steps, beginnings and ends."""
+    """Add the gradients of steps, beginnings and ends to their sums, and their squares to the rates."""
     total, rate = sums.chain[GRADIENTS], sums.chain[RATES]
     for a in range(grad.shape[0]):
         for b in range(grad.shape[1]):
@@ -99,7 +99,7 @@ def collect_chain(grad: Floats, sums: Sums, rates: Rates) -> None:
 
 @kernel("void(Sums, Rates, float64, float64, float64[:, ::1])")
 def chain_weights(sums: Sums, rates: Rates, t: float, eta: float, out: Floats) -> None:
-    """-eta soft(G, l1 t) / (S + eta l2 t) of the chain, and -inf for what is forbidden."""
+    """-eta soft(G, l1 t) / (S + eta l2 t) of the chain, and -inf where it is forbidden."""
     cut, shift, forbidden = rates.chain_l1 * t, eta * rates.chain_l2 * t, sums.forbidden
     total, rate = sums.chain[GRADIENTS], sums.chain[RATES]
     for a in range(out.shape[0]):
@@ -111,13 +111,13 @@ def chain_weights(sums: Sums, rates: Rates, t: float, eta: float, out: Floats) -
 
 @kernel("Shrink(Rates, float64, float64)")
 def shrink_at(rates: Rates, t: float, eta: float) -> Any:
-    """How sums of t rounds become weights."""
+    """Return the rule by which sums of t rounds become weights."""
     return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(rates.inside * eta))
 
 
 @kernel("UniTuple(float64, 2)(Rounds, Sums, Rates)")
 def adaptive_rounds(rounds: Rounds, sums: Sums, rates: Rates) -> tuple[float, float]:
-    """One round for each sentence of the order; the sum of losses and the number of tokens with an update."""
+    """Run one round per sentence in order; return the sum of losses and the number of tokens with an update."""
     tokens, offsets, order = rounds.tokens, rounds.tokens.offsets, rounds.order
     work = make_work(longest_of(tokens, order), sums.forbidden.shape[1], sums.table.shape[1] // 2)
     total, touched = 0.0, 0.0
@@ -140,7 +140,7 @@ def adaptive_rounds(rounds: Rounds, sums: Sums, rates: Rates) -> tuple[float, fl
 
 @kernel("void(float32[:, ::1], Shrink, float32[:, ::1])")
 def adaptive_weights(table: Singles, shrink: Shrink, out: Singles) -> None:
-    """-eta soft(G, cut) / (S + shift) of all rows, with the padding."""
+    """-eta soft(G, cut) / (S + shift) of all rows, including the padding."""
     lanes, zero, cut = out.shape[1], np.float32(0.0), shrink.cut
     for j in range(out.shape[0]):
         row, into = table[j], out[j]
@@ -151,7 +151,7 @@ def adaptive_weights(table: Singles, shrink: Shrink, out: Singles) -> None:
 
 @kernel("int64(float32[:, ::1], Shrink, int64, int64, float64[::1])")
 def block_summary(table: Singles, shrink: Shrink, low: int, high: int, out: Floats) -> int:
-    """The number of weights of some rows that are not zero; sums of their squares and of their sizes in `out`."""
+    """Return the number of non-zero weights of some rows; write the sums of squares and of absolute values to `out`."""
     lanes, zero, count, total, size, cut = table.shape[1] // 2, np.float32(0.0), 0, 0.0, 0.0, shrink.cut
     for j in range(low, high):
         row, part, sizes = table[j], zero, zero
@@ -167,7 +167,7 @@ def block_summary(table: Singles, shrink: Shrink, low: int, high: int, out: Floa
 
 
 def factor_inside(found: Summary, radius: float) -> float:
-    """What brings all weights into the ball of this radius."""
+    """Return the factor that brings all weights into the ball of this radius."""
     size = float(np.sqrt(np.vdot(found.norms, found.norms) + np.vdot(found.chain, found.chain)))
     return min(1.0, radius / size) if size > 0.0 else 1.0
 
@@ -185,11 +185,11 @@ class AdaptiveEngine:
         self.rounds, self.eta = 0, 0.0
 
     def learn_only(self, support: Singles) -> None:
-        """Change the weights alone for which `support` has a one."""
+        """Change only the weights for which `support` is 1."""
         self.sums = self.sums._replace(support=np.ascontiguousarray(support))
 
     def run(self, rounds: Rounds) -> tuple[float, float]:
-        """Rounds over sentences: the sum of losses met, and the tokens with an update."""
+        """Run rounds over sentences; return the sum of losses met, and the number of tokens with an update."""
         result = adaptive_rounds(rounds, self.sums, self.rates)
         self.rounds += rounds.order.size
         self.eta = float(rounds.steps[-1]) if rounds.steps.size else self.eta
@@ -207,13 +207,13 @@ class AdaptiveEngine:
         return Shrink(np.float32(rates.l1 * t), np.float32(eta * rates.l2 * t), np.float32(rates.inside * eta))
 
     def weights(self) -> tuple[Singles, Floats]:
-        """Return (features, padded labels) and (k + 2, k) weights now."""
+        """Return (features, padded labels) and (k + 2, k) current weights."""
         out = np.empty((self.sums.table.shape[0], padded(self.k)), dtype=np.float32)
         adaptive_weights(self.sums.table, self._shrink(), out)
         return out, self._chain()
 
     def summary(self) -> Summary:
-        """Summarise the weights now, without a copy of them."""
+        """Summarise the current weights without copying them."""
         sums, count = np.zeros((len(self.blocks), 2)), 0
         for m, (low, high) in enumerate(pairwise(self.blocks.starts.tolist())):
             count += int(block_summary(self.sums.table, self._shrink(), low, high, sums[m]))
@@ -225,7 +225,7 @@ class AdaptiveEngine:
         return chain
 
     def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
-        """Resume from weights alone: the sums that give them at round 0, at rates as if each had a gradient of one."""
+        """Resume from weights alone, with sums that give them at round 0, at rates as if each had one gradient of 1."""
         rate, lanes = (self.rates.delta + 1.0 if self.rates.adaptive else 1.0), padded(self.k)
         self.eta = eta
         self.sums.table[:, lanes:], self.sums.chain[RATES] = rate, rate
@@ -244,7 +244,7 @@ class AdaptiveEngine:
         self._project()
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
+        """Return what a saved run needs to resume, without copies: the next pass changes the arrays."""
         scalars = np.array([float(self.rounds), self.eta])
         return {"table": self.sums.table, "chain": self.sums.chain, "scalars": scalars}
 

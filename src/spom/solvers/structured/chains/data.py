@@ -1,4 +1,4 @@
-"""Sentences as learners of chains read them: one row of feature ids per token, blocks of features, labels."""
+"""Sentences in the form that learners of chains read: one row of feature ids per token, blocks of features, labels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from spom.features.rows import Blocks
 
 Ids = NDArray[np.int32]
 
-# Labels are padded to whole vectors of this many: then inner loops have no remainder.
+# Labels are padded to whole vectors of this many, so that inner loops have no remainder.
 LANES = 8
-# What `first_fault` returns in the place of an entry.
+# Results of `first_fault` other than an entry.
 _WHOLE, _MISFIT = -1, -2
 
 
@@ -31,7 +31,7 @@ def padded(k: int) -> int:
 class Tokens(NamedTuple):
     """Rows of features: token t has indices[indptr[t]:indptr[t + 1]], sentence i tokens offsets[i]:offsets[i + 1].
 
-    `values` may be empty: all ones. `len` counts sentences.
+    `values` may be empty, which means all ones. `len` counts sentences.
     """
 
     indptr: Annotated[Ints, "int64[::1]"]
@@ -56,7 +56,7 @@ class Tokens(NamedTuple):
 
 
 def as_tokens(rows: Any, features: int | None = None) -> Tokens:
-    """Checked tokens from anything with indptr, indices, values and offsets (`spom.features.Rows`)."""
+    """Return checked tokens from anything with indptr, indices, values and offsets (`spom.features.Rows`)."""
     limit = np.iinfo(np.int32).max if features is None else features
     indices = np.ascontiguousarray(rows.indices)
     if indices.dtype != np.int32:
@@ -87,7 +87,7 @@ def _bad_id(found: int, limit: int) -> DataError:
 
 @kernel("boolean(int64[::1], int64)")
 def spans(ends: Ints, total: int) -> bool:
-    """Whether parts begin at 0, end at `total`, and none has a negative length."""
+    """Tell whether parts start at 0, end at `total`, and have no negative length."""
     if ends.size == 0 or ends[0] != 0 or ends[-1] != total:
         return False
     rising = True
@@ -98,7 +98,7 @@ def spans(ends: Ints, total: int) -> bool:
 
 @kernel("int64(Tokens, int64)")
 def first_fault(tokens: Tokens, limit: int) -> int:
-    """The first entry whose id is not within 0 to limit - 1 or whose value is not finite; _WHOLE without one."""
+    """Return the first entry with an id outside 0 to limit - 1 or a value that is not finite; _WHOLE without one."""
     if not (spans(tokens.indptr, tokens.indices.size) and spans(tokens.offsets, tokens.indptr.size - 1)):
         return _MISFIT
     for e in range(tokens.indices.size):
@@ -112,7 +112,7 @@ def first_fault(tokens: Tokens, limit: int) -> int:
 
 @dataclass(frozen=True)
 class Summary:
-    """Norms of blocks, how many weights of features are not zero, the sum of their sizes, the chain's weights."""
+    """Norms of blocks, number of non-zero feature weights, the sum of their absolute values, the chain's weights."""
 
     norms: Floats
     nonzeros: int
@@ -121,14 +121,14 @@ class Summary:
 
 
 def entries(W: Any, low: int, high: int) -> Singles:
-    """Return the weights of some rows of a table, one after another; of a CSR matrix those that it has."""
+    """Return the weights of some rows of a table, as one vector; for a CSR matrix the stored ones."""
     found = W.data[W.indptr[low] : W.indptr[high]] if is_sparse(W) else W[low:high].reshape(-1)
     return np.asarray(found, dtype=np.float32)
 
 
 @kernel("int64(Tokens, int32[::1], Tokens)")
 def renumber(tokens: Tokens, place: Ids, out: Tokens) -> int:
-    """Features j as place[j] in `out`, without those that have none (-1); returns how many entries are left."""
+    """Write features j as place[j] to `out`, without those that have none (-1); return the number of entries."""
     count = 0
     for t in range(tokens.indptr.size - 1):
         for e in range(tokens.indptr[t], tokens.indptr[t + 1]):
@@ -143,7 +143,7 @@ def renumber(tokens: Tokens, place: Ids, out: Tokens) -> int:
 
 
 def restricted(tokens: Tokens, blocks: Blocks, ids: Ints) -> tuple[Tokens, Blocks]:
-    """Return only the features `ids` (sorted), numbered anew; all blocks stay, some of them empty."""
+    """Return only the features `ids` (sorted), renumbered; all blocks remain, some of them empty."""
     place = np.full(blocks.total, -1, dtype=np.int32)
     place[ids] = np.arange(ids.size, dtype=np.int32)
     indptr, indices, values = np.zeros_like(tokens.indptr), np.empty_like(tokens.indices), np.empty_like(tokens.values)
@@ -158,7 +158,7 @@ def of_features(blocks: Blocks) -> Ids:
 
 
 def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
-    """sqrt(concentration) of each block, with mean one."""
+    """Return sqrt(concentration) of each block, scaled to mean 1."""
     share = np.bincount(tokens.indices, minlength=blocks.total)[: blocks.total] / max(1, tokens.total)
     squares = np.concatenate([[0.0], np.cumsum(share * share)])[blocks.starts]
     root = np.sqrt(np.sqrt(np.maximum(np.diff(squares), 0.0)))
@@ -168,7 +168,7 @@ def block_weights(tokens: Tokens, blocks: Blocks) -> Floats:
 
 
 def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
-    """Checked blocks from anything with starts (and names); one block of all features for None."""
+    """Return checked blocks from anything with starts (and names); one block of all features for None."""
     if blocks is None:
         return Blocks(("features",), np.array([0, features or 0], dtype=np.int64))
     starts = np.ascontiguousarray(blocks.starts, dtype=np.int64)
@@ -181,7 +181,7 @@ def as_blocks(blocks: Any, features: int | None = None) -> Blocks:
 
 
 def check_sentence_weights(weight: ArrayLike | None, sentences: int) -> Floats:
-    """Finite weights >= 0 with mean one, one per sentence; empty for None, and where all are equal."""
+    """Return checked weights >= 0, one per sentence, with mean 1; empty for None, and if all are equal."""
     if weight is None:
         return np.zeros(0)
     found = np.ascontiguousarray(weight, dtype=np.float64)
@@ -193,7 +193,7 @@ def check_sentence_weights(weight: ArrayLike | None, sentences: int) -> Floats:
 
 
 def check_gold(y: ArrayLike, tokens: Tokens, k: int, least: int = 0) -> Ints:
-    """Label numbers from `least` to k - 1, one per token; -1 is an unknown label, where it is allowed."""
+    """Return checked label numbers from `least` to k - 1, one per token; -1 is an unknown label, if allowed."""
     gold = np.ascontiguousarray(y, dtype=np.int64)
     if gold.shape != (tokens.total,):
         raise DataError(f"there are {gold.size} labels for {tokens.total} tokens: there must be one for each")

@@ -19,7 +19,7 @@ from spom.solvers.structured.structures import LOG, Loss, structure
 def exact_scores(tokens: Tokens, first: int, table: Floats, unary: Floats) -> None:
     """unary[t] = sum over the features j of token first + t of value * table[j], in double precision.
 
-    A minimiser that compares values would stop early at the rounding of single precision.
+    With single precision, rounding would stop a minimiser that compares values too early.
     """
     n, k = unary.shape
     flat = table.reshape(-1)
@@ -58,7 +58,7 @@ def field_sums(
     gradient: Floats,
     chain_gradient: Floats,
 ) -> None:
-    """The loss and the entropy of each sentence in `out`; sums of the gradients of all sentences."""
+    """Write the loss and the entropy of each sentence to `out`, and add up the gradients of all sentences."""
     tokens, k, offsets = rounds.tokens, chain.shape[1], rounds.tokens.offsets
     work = make_work(longest_of(tokens, rounds.order), k, table.shape[1])
     work.chain[:] = chain
@@ -72,7 +72,7 @@ def field_sums(
         entropy = value
         for t in range(n):
             for a in range(k):
-                # A label that is forbidden everywhere has no probability.
+                # A label that is forbidden everywhere has probability 0.
                 if work.expected[t, a] != 0.0:
                     entropy -= work.unary[t, a] * work.expected[t, a]
         add_gradient(tokens, first, n, work, gradient)
@@ -96,7 +96,7 @@ class Expectations(NamedTuple):
 
 @dataclass(frozen=True)
 class Field:
-    """Sentences, their labels, and -inf for steps that are forbidden; `exact` decodes to all digits, else to six."""
+    """Sentences, their labels, and -inf for steps that are forbidden; `exact` decodes to all digits, else six."""
 
     tokens: Tokens
     y: Ints
@@ -104,7 +104,7 @@ class Field:
     exact: bool = True
 
     def at(self, weights: Any, chain: Floats) -> Expectations:
-        """Everything at these weights of features (labels first, padding is left out) and of the chain, from a pass."""
+        """Compute everything at these weights of features (labels first, then padding) and the chain, with one pass."""
         n, k = len(self.tokens), chain.shape[1]
         W = np.ascontiguousarray(weights[:, :k], dtype=np.float64)
         out, chain_gradient = np.zeros((n, 2)), np.zeros((k + 2, k))

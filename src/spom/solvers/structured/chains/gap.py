@@ -14,7 +14,7 @@ from spom.solvers.structured.gap import Certificate, Part, certify
 
 
 def parts_of(weights: tuple[Floats, Floats], means: tuple[Floats, Floats], starts: Ints, terms: Terms) -> list[Part]:
-    """The parts of the weights with their mean gradients; a chain that is not learnt (of no rows) is left out."""
+    """Return the parts of the weights with their mean gradients, without a chain that is not learnt (has no rows)."""
     (W, chain), (g, chain_g) = weights, means
     if terms.together:
         ends = np.append(starts, starts[-1] + chain.shape[0])
@@ -26,10 +26,10 @@ def parts_of(weights: tuple[Floats, Floats], means: tuple[Floats, Floats], start
 def field_gap(
     found: Expectations, weights: tuple[Floats, Floats], starts: Ints, penalty: Any, transitions: str | None
 ) -> Certificate:
-    """Bounds on the least Omega(w) + mean loss, at weights (features x labels, chain) with these expectations.
+    """Return bounds on the least Omega(w) + mean loss, at weights (features x labels, chain) with these expectations.
 
-    Under `transitions="fixed"` the chain pays the squared part of the penalty alone: without one there is no bound
-    above zero. Give `transitions="learnt"`, or a penalty with a squared part.
+    With `transitions="fixed"` the chain only pays the squared part of the penalty: without such a part, there is no
+    bound above zero. Use `transitions="learnt"`, or a penalty with a squared part.
     """
     n = max(1, found.losses.size)
     means = found.gradient / n, found.chain_gradient / n
@@ -41,7 +41,7 @@ def field_gap(
 
 
 def has_bound(penalty: Any, count: int, transitions: str | None) -> bool:
-    """Whether the chain has a penalty, without which the bound is zero."""
+    """Tell whether the chain has a penalty, without which the bound is zero."""
     try:
         terms = terms_of(penalty, count, transitions)
     except Unsupported:

@@ -1,9 +1,9 @@
-"""Templates of a tagger with a stated error: knockoffs, and the threshold of `spom.solvers.knockoffs`.
+"""Selection of a tagger's templates with a bounded error: knockoffs, and the threshold of `spom.solvers.knockoffs`.
 
-Each template gets a knockoff: the same features, each template's rows moved to other tokens at random. Group dual
-averaging (`select`) sees templates and knockoffs side by side. With Z_m the norm of a template's mean gradient over its
-weight, and Z'_m that of its knockoff, W_m = Z_m - Z'_m. What is promised is about templates that are independent of the
-labels and of the other templates; one that only repeats another has a connection with the labels, and counts as a
+Each template gets a knockoff: the same features, with each template's rows moved to other tokens at random. Group dual
+averaging (`select`) runs on templates and knockoffs together. With Z_m the norm of a template's mean gradient over its
+weight, and Z'_m that of its knockoff, W_m = Z_m - Z'_m. The guarantee is about templates that are independent of the
+labels and of the other templates. A template that only repeats another one is related to the labels, and counts as a
 discovery.
 """
 
@@ -25,11 +25,11 @@ from spom.solvers.structured.chains.select import Selecting, Selection, some_sen
 
 @dataclass(frozen=True)
 class Discovery(Selection, Stated):
-    """A selection that promises a rate."""
+    """A selection with a guaranteed rate."""
 
 
 def with_knockoffs(tokens: Tokens, blocks: Blocks, random: np.random.Generator) -> tuple[Tokens, Blocks]:
-    """The features and, after them, their knockoffs: the rows of each block moved by a permutation of its own."""
+    """Return the features followed by their knockoffs: the rows of each block moved by a permutation of its own."""
     n, total = tokens.total, blocks.total
     place = np.stack([random.permutation(n) for _ in range(len(blocks))]) if len(blocks) else np.empty((0, n), int)
     token = np.repeat(np.arange(n), np.diff(tokens.indptr))
@@ -54,7 +54,7 @@ def discover(
     transitions: str | None = "fixed",
     random_state: Any = None,
 ) -> Discovery:
-    """The templates to keep so that the expected share of noise among them is at most `rate`."""
+    """Select templates, with an expected share of noise among them of at most `rate`."""
     if y.size and y.min() < 0:
         raise DataError("false_discovery_rate needs all labels: some are unknown")
     begin, random, count = time.perf_counter(), np.random.default_rng(random_state), len(blocks)
@@ -64,7 +64,7 @@ def discover(
     part = some_sentences(len(tokens), np.random.default_rng(seed))
     run = Selecting(doubled, y, both, weights, (forbidden, transitions is not None, seed), part)
     found = run.auto()
-    # Evidence is over the threshold of each block: without it, so that both of a pair are measured alike.
+    # Evidence is divided by the threshold of each block. Undo this, so that both of a pair are measured alike.
     Z = found.evidence * found.strength
     promise = stated(Z[:count] - Z[count:], rate)
     found = replace(found, kept=promise.found, evidence=found.evidence[:count], weights=weights[:count])

@@ -20,7 +20,7 @@ from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 
 @kernel("int64(Tokens, float32[:, ::1], float64[:, ::1], int64[::1])")
 def tag_rows(tokens: Tokens, table: Singles, chain: Floats, out: Ints) -> int:
-    """The best labels of all sentences; returns a sentence for which nothing is admissible, or -1."""
+    """Find the best labels of all sentences; return a sentence for which nothing is admissible, or -1."""
     offsets, k, lanes = tokens.offsets, chain.shape[1], table.shape[1]
     longest = longest_of(tokens, np.arange(offsets.size - 1))
     lay = Lanes(np.empty((lanes // 4, 4 * lanes)), np.empty((lanes, lanes)), np.empty((2, lanes)))
@@ -38,7 +38,7 @@ def tag_rows(tokens: Tokens, table: Singles, chain: Floats, out: Ints) -> int:
 
 @kernel("int64(Tokens, float32[:, ::1], float64[:, ::1], float64[:, ::1])")
 def marginal_rows(tokens: Tokens, table: Singles, chain: Floats, out: Floats) -> int:
-    """P(y_t) of all tokens; returns a sentence for which nothing is admissible, or -1."""
+    """Compute P(y_t) of all tokens; return a sentence for which nothing is admissible, or -1."""
     offsets, k = tokens.offsets, chain.shape[1]
     longest = longest_of(tokens, np.arange(offsets.size - 1))
     unary, acc = np.empty((longest, k)), np.empty(table.shape[1], dtype=np.float32)
@@ -55,7 +55,7 @@ def marginal_rows(tokens: Tokens, table: Singles, chain: Floats, out: Floats) ->
 
 @kernel("int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])")
 def marginals_of(unary: Floats, offsets: Ints, chain: Floats, out: Floats) -> int:
-    """The same from the scores of labels."""
+    """Do as `marginal_rows`, from the scores of labels."""
     k = chain.shape[1]
     steps, edges = np.zeros((k, k)), np.empty((0, k, k))
     for i in range(offsets.size - 1):
@@ -69,7 +69,7 @@ def marginals_of(unary: Floats, offsets: Ints, chain: Floats, out: Floats) -> in
 
 @kernel("void(Tokens, float32[:, ::1], float64[:, ::1])")
 def score_rows(tokens: Tokens, table: Singles, out: Floats) -> None:
-    """The scores of the labels at each token."""
+    """Compute the scores of the labels at each token."""
     plain_scores(tokens, 0, table, np.empty(table.shape[1], dtype=np.float32), out)
 
 
@@ -88,7 +88,7 @@ def tag(tokens: Tokens, table: Any, chain: Floats) -> Ints:
 
 
 def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
-    """Return (tokens, labels): the probability of each label at each token."""
+    """Return the probability of each label at each token, (tokens, labels)."""
     out = np.empty((tokens.total, chain.shape[1]))
     if is_sparse(table):
         _checked(int(marginals_of(scores(tokens, table, chain.shape[1]), tokens.offsets, chain, out)))
@@ -98,7 +98,7 @@ def marginals(tokens: Tokens, table: Any, chain: Floats) -> Floats:
 
 
 def scores(tokens: Tokens, table: Any, labels: int) -> Floats:
-    """Return (tokens, labels): the score of each label at each token, without the chain's."""
+    """Return the score of each label at each token, without the chain's, (tokens, labels)."""
     if is_sparse(table):
         return SparseWeights.of(table, np.zeros((labels + 2, labels))).scores(tokens)
     out = np.empty((tokens.total, labels))
@@ -107,7 +107,7 @@ def scores(tokens: Tokens, table: Any, labels: int) -> Floats:
 
 
 def compacted(W: Any) -> tuple[Ints, Any]:
-    """Return (the features with a weight that is not zero, their rows)."""
+    """Return the features with a non-zero weight, and their rows."""
     if is_sparse(W):
         W = W.copy()
         W.eliminate_zeros()
@@ -118,9 +118,9 @@ def compacted(W: Any) -> tuple[Ints, Any]:
 
 
 def largest(W: Singles, count: int) -> Singles:
-    """One for the `count` largest weights by size (fewer, where the last of them has equals), zero for the others.
+    """Return 1 for the `count` largest weights in absolute value (fewer if the last one has ties), 0 for the others.
 
-    Where all are equal, those that come first are kept.
+    If all are equal, the first ones are kept.
 
     >>> largest(np.array([[2.0, -2.0, 0.0, 2.0]], dtype=np.float32), 2).tolist()
     [[1.0, 1.0, 0.0, 0.0]]

@@ -1,4 +1,4 @@
-"""The engine of block penalties: tables, the numbers of blocks, and the means of all iterates where they are wanted."""
+"""The engine of block penalties: tables, the numbers of blocks, and, if wanted, the means of all iterates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAVED |= {"numbers": "numbers"}
 
 
 class BlockEngine:
-    """Blocks as a number times a table; see `spom.solvers.structured.chains.scaled_rounds`."""
+    """Blocks, each a number times a table; see `spom.solvers.structured.chains.scaled_rounds`."""
 
     def __init__(self, blocks: Blocks, forbidden: Floats, rule: BlockRule, average: bool) -> None:
         self.blocks, self.k, self.rule, self.averaged = blocks, forbidden.shape[1], rule, average
@@ -40,14 +40,14 @@ class BlockEngine:
         return self.scaled.numbers
 
     def run(self, rounds: Rounds) -> tuple[float, float]:
-        """Rounds over sentences: the sum of losses met, and the tokens with an update."""
+        """Run rounds over sentences; return the sum of losses met, and the number of tokens with an update."""
         result = block_rounds(rounds, self.scaled, self.rule)
         self.rounds += rounds.order.size
         self._settle()
         return float(result[0]), float(result[1])
 
     def _settle(self) -> None:
-        """Sum norms afresh and, in forward-backward, set scales to one: a saved run resumes to the same bits."""
+        """Recompute norms and, in forward-backward, set scales to 1, so that a saved run resumes with the same bits."""
         now = self.scaled
         if not self.rule.dual:
             for m in range(len(self.blocks)):
@@ -61,7 +61,7 @@ class BlockEngine:
         now.numbers[PEAK] = now.numbers[SQUARED]
 
     def weights(self) -> tuple[Singles, Floats]:
-        """Return the weights now, (features, padded labels) and (k + 2, k): with `average` the mean of all iterates."""
+        """Return the current weights, or the mean with `average`, as (features, padded labels) and (k + 2, k)."""
         now, which = self.scaled, SUM if self.averaged else SCALE
         rows, last = now.numbers[which, :-1].astype(np.float32)[now.block], now.numbers[which, -1]
         W, chain = now.table * rows[:, None], now.chain * last
@@ -70,7 +70,7 @@ class BlockEngine:
         return W, chain
 
     def summary(self) -> Summary:
-        """Summarise the weights now, without the sum of their sizes, which no penalty of blocks needs."""
+        """Summarise the current weights, without the sum of absolute values, which no penalty of blocks needs."""
         now, scale = self.scaled, self.numbers[SCALE]
         W, chain = self.weights() if self.averaged else (now.table, now.chain * scale[-1])
         on = np.ones(len(self.blocks), dtype=bool) if self.averaged else scale[:-1] != 0.0
@@ -98,7 +98,7 @@ class BlockEngine:
         self.numbers[:], self.rounds = other.numbers, other.rounds
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
+        """Return what a saved run needs to resume, without copies: the next pass changes the arrays."""
         kept = {name: getattr(self.scaled, field) for name, field in SAVED.items()}
         return {**kept, "rounds": np.array(self.rounds)}
 

@@ -1,12 +1,12 @@
 r"""SPOM with explicit features, and its dual-averaged form: each block is a number times a table.
 
-A penalty that looks at block norms alone scales each block (Prop. 1 of SPOM), so theta_m = a_m v_m:
+A penalty of block norms alone scales each block (Prop. 1 of SPOM), so theta_m = a_m v_m:
 
     forward-backward   v_m <- v_m - (eta / a_m) g_m,   a_m <- a_m prox_eta(b)_m / b_m,   b_m = a_m norm(v_m)
     dual averaging     v_m <- v_m + g_m,               a_m = -prox_(eta t)(b)_m / norm(v_m),   b_m = eta norm(v_m)
 
-A round costs the non-zeros of its gradient and the M numbers a_m. Steps between labels, beginnings and ends are the
-last block. The mean of all iterates comes from sums taken where something changes: with S_m the sum of a_m so far it is
+A round takes time for the non-zeros of its gradient and the M numbers a_m. Steps between labels, beginnings and ends
+are the last block. The mean of all iterates comes from sums taken at changes: with S_m the sum of a_m so far, it is
 (S_m v_m - sum over changes of S_m dv_m) / rounds.
 """
 
@@ -25,17 +25,17 @@ from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.scores import block_scores
 from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, make_work, sentence_gradient
 
-# Rows of the table of blocks: a_m, norm(v_m)^2, its largest value since it was summed up, S_m.
+# Rows of the table of blocks: a_m, norm(v_m)^2, its largest value since it was last computed, S_m.
 SCALE, SQUARED, PEAK, SUM = range(4)
-# Blocks whose scale is below this put it into their rows: single precision would overflow. A mean is a difference of
-# sums that grow as 1 / scale, so that it needs larger ones. Not tuned: limits of the arithmetic.
+# A block with a scale below LEAST moves it into its rows, as single precision would overflow. A mean is a difference of
+# sums that grow as 1 / scale, so it needs larger scales. Not tuned: limits of the arithmetic.
 LEAST, LEAST_MEAN = 1e-6, 0.1
 
 
 class Scaled(NamedTuple):
-    """The blocks: rows `table` of features and their part of the mean, the block of each, and the chain's block.
+    """The blocks: rows `table` of features with their part of the mean and their block, and the chain's block.
 
-    `average` has no rows where no mean is wanted.
+    `average` has no rows if no mean is wanted.
     """
 
     table: Annotated[Singles, "float32[:, ::1]"]
@@ -51,7 +51,7 @@ class Scaled(NamedTuple):
 class BlockRule(NamedTuple):
     """The prox acts on the first `penalised` blocks; a chain that is not among them pays l2_chain/2 norm2^2.
 
-    Dual averaging measures block m by metric[m] norm(theta_m), in the penalty as in the distance to zero: a_m =
+    Dual averaging measures block m by metric[m] norm(theta_m), both in the penalty and in the distance to zero: a_m =
     -prox_(eta t)(b)_m / (metric[m] norm(v_m)) with b_m = eta norm(v_m) / metric[m]. Each round ends with the projection
     of all blocks onto the ball of `radius` (Algorithm 3 of SPOM).
     """
@@ -67,7 +67,7 @@ class BlockRule(NamedTuple):
 
 @kernel("void(Tokens, int64, int64, Work, float64[::1], Scaled)")
 def change_rows(tokens: Tokens, first: int, n: int, work: Work, factor: Floats, to: Scaled) -> None:
-    """v_j += factor of its block * value * gradient, for the features of active tokens; norms and sums follow."""
+    """v_j += factor of its block * value * gradient, for the features of active tokens; norms and sums are updated."""
     indptr, indices, values, _ = tokens
     table, average, block, numbers = to.table, to.average, to.block, to.numbers
     grad, active, two = work.grad, work.active, np.float32(2.0)
@@ -93,7 +93,7 @@ def change_rows(tokens: Tokens, first: int, n: int, work: Work, factor: Floats, 
 
 @kernel("void(float64[:, ::1], float64, Scaled)")
 def change_chain(grad: Floats, c: float, to: Scaled) -> None:
-    """The same for the block of the chain, the last."""
+    """Do as `change_rows` for the last block, the chain."""
     m, numbers = to.numbers.shape[1] - 1, to.numbers
     for a in range(grad.shape[0]):
         for b in range(grad.shape[1]):
@@ -106,13 +106,13 @@ def change_chain(grad: Floats, c: float, to: Scaled) -> None:
 
 @kernel("void(Scaled, int64, float64)")
 def begin_again(to: Scaled, m: int, total: float) -> None:
-    """Block m has the scale one and this squared norm, and nothing is summed yet."""
+    """Set the scale of block m to 1 and its squared norm to `total`, and start a new sum."""
     to.numbers[SCALE, m], to.numbers[SQUARED, m], to.numbers[PEAK, m], to.numbers[SUM, m] = 1.0, total, total, 0.0
 
 
 @kernel("void(Scaled, int64, boolean)")
 def fold(to: Scaled, m: int, clear: bool) -> None:
-    """Put a_m into the rows of a block (or clear them), sum its norm up again, and begin a new sum S_m."""
+    """Move a_m into the rows of a block (or clear them), recompute its norm, and start a new sum S_m."""
     a = np.float32(0.0 if clear else to.numbers[SCALE, m])
     s, total = np.float32(to.numbers[SUM, m]), 0.0
     for j in range(to.starts[m], to.starts[m + 1]):
@@ -131,7 +131,7 @@ def fold(to: Scaled, m: int, clear: bool) -> None:
 
 @kernel("void(Scaled, boolean)")
 def fold_chain(to: Scaled, clear: bool) -> None:
-    """The same for the block of the chain."""
+    """Do as `fold` for the block of the chain."""
     m, total = to.numbers.shape[1] - 1, 0.0
     for a in range(to.chain.shape[0]):
         for b in range(to.chain.shape[1]):
@@ -143,7 +143,7 @@ def fold_chain(to: Scaled, clear: bool) -> None:
 
 @kernel("void(Tokens, int64, int64, int64, Scaled)")
 def clear_rows(tokens: Tokens, first: int, n: int, m: int, to: Scaled) -> None:
-    """A block that was zero before this sentence is zero again: only the sentence's own rows have to be cleared."""
+    """Clear a block that was zero before this sentence: only the sentence's own rows need to be cleared."""
     s = np.float32(to.numbers[SUM, m])
     for e in range(tokens.indptr[first], tokens.indptr[first + n]):
         j = tokens.indices[e]
@@ -159,7 +159,7 @@ def clear_rows(tokens: Tokens, first: int, n: int, m: int, to: Scaled) -> None:
 
 @kernel("void(Scaled, BlockRule, float64, float64, float64[:, ::1])")
 def new_norms(to: Scaled, rule: BlockRule, eta: float, t: float, norms: Floats) -> None:
-    """b_m, what the prox takes, in norms[0], and what it gives in norms[1]."""
+    """Write b_m, the input of the prox, to norms[0], and its output to norms[1]."""
     for m in range(rule.penalised):
         size = math.sqrt(max(to.numbers[SQUARED, m], 0.0))
         norms[0, m] = eta * size / rule.metric[m] if rule.dual else to.numbers[SCALE, m] * size
@@ -197,7 +197,7 @@ def primal_scales(
         numbers[PEAK, m] = max(numbers[PEAK, m], numbers[SQUARED, m])
         if norms[1, m] > 0.0:
             numbers[SCALE, m] *= norms[1, m] / norms[0, m]
-            # Where most of a norm is lost, its errors are not.
+            # If most of a norm cancels, its rounding errors remain.
             if numbers[SCALE, m] < least or numbers[SQUARED, m] < 1e-6 * numbers[PEAK, m]:
                 if m < last:
                     fold(to, m, False)
@@ -220,7 +220,7 @@ def primal_scales(
 
 @kernel("void(Scaled, float64)")
 def into_ball(to: Scaled, radius: float) -> None:
-    """theta <- min(1, radius / norm(theta)) theta: the norms of the blocks are known, and only scales change."""
+    """theta <- min(1, radius / norm(theta)) theta: the norms of the blocks are known, so only scales change."""
     numbers, square = to.numbers, 0.0
     for m in range(numbers.shape[1]):
         square += numbers[SCALE, m] ** 2 * max(numbers[SQUARED, m], 0.0)
@@ -233,14 +233,14 @@ def into_ball(to: Scaled, radius: float) -> None:
 
 @kernel("void(Scaled, BlockRule, float64, float64[::1])")
 def step_factors(to: Scaled, rule: BlockRule, eta: float, factor: Floats) -> None:
-    """What a gradient is multiplied with in each block: one, or -eta / a_m."""
+    """Write the factor of a gradient in each block: 1, or -eta / a_m."""
     for m in range(factor.size):
         factor[m] = 1.0 if rule.dual else -eta / to.numbers[SCALE, m]
 
 
 @kernel("UniTuple(float64, 2)(Rounds, Scaled, BlockRule)")
 def block_rounds(rounds: Rounds, to: Scaled, rule: BlockRule) -> tuple[float, float]:
-    """One round for each sentence of the order; the sum of losses and the number of tokens with an update."""
+    """Run one round per sentence in order; return the sum of losses and the number of tokens with an update."""
     tokens, offsets, order, numbers = rounds.tokens, rounds.tokens.offsets, rounds.order, to.numbers
     k, last = to.forbidden.shape[1], numbers.shape[1] - 1
     work = make_work(longest_of(tokens, order), k, to.table.shape[1])
@@ -276,7 +276,7 @@ def block_rounds(rounds: Rounds, to: Scaled, rule: BlockRule) -> tuple[float, fl
 
 
 def at_zero(blocks: Any, block: Ids, forbidden: Floats, lanes: int, average: bool) -> Scaled:
-    """Return all blocks at zero with the scale one."""
+    """Return all blocks at zero with scale 1."""
     k = forbidden.shape[1]
     numbers = np.zeros((4, len(blocks) + 1))
     numbers[SCALE] = 1.0

@@ -1,7 +1,7 @@
 """Scores of tokens from tables of weights: float32 rows, one per feature, padded to whole vectors of labels.
 
-Tables are in single precision: twice the rows in a cache line, and the noise of one sentence's gradient is far above
-its rounding. Sums over the features of a token are too; decoders get float64.
+Tables are in single precision: a cache line holds twice as many entries, and the noise of one sentence's gradient is
+far above the rounding. So are sums over the features of a token; decoders get float64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spom.solvers.structured.chains.data import Ids, Tokens
 
 
 class Shrink(NamedTuple):
-    """How sums of gradients G and rates S become weights: -eta soft(G, cut) / (S + shift)."""
+    """The rule by which sums of gradients G and rates S become weights: -eta soft(G, cut) / (S + shift)."""
 
     cut: Annotated[np.float32, "float32"]
     shift: Annotated[np.float32, "float32"]
@@ -26,7 +26,7 @@ class Shrink(NamedTuple):
 
 @kernel("void(float32[::1], float64[::1])")
 def store(acc: Singles, out: Floats) -> None:
-    """The first labels of `acc` as float64."""
+    """Copy the first labels of `acc` to `out` as float64."""
     for y in range(out.size):
         out[y] = acc[y]
 
@@ -63,7 +63,7 @@ def plain_scores(tokens: Tokens, first: int, table: Singles, acc: Singles, unary
 def block_scores(
     tokens: Tokens, first: int, table: Singles, scale: Floats, block: Ids, acc: Singles, unary: Floats
 ) -> None:
-    """The same for weights scale[block[j]] * table[j]."""
+    """Do as `plain_scores` for weights scale[block[j]] * table[j]."""
     indptr, indices, values, _ = tokens
     for t in range(unary.shape[0]):
         acc[:] = np.float32(0.0)
@@ -80,7 +80,7 @@ def block_scores(
 
 @kernel("void(Tokens, int64, float32[:, ::1], Shrink, float32[::1], float64[:, ::1])")
 def shrunk_scores(tokens: Tokens, first: int, table: Singles, shrink: Shrink, acc: Singles, unary: Floats) -> None:
-    """The same for weights that `shrink` makes of G_j and S_j, the halves of row j of the table."""
+    """Do as `plain_scores` for the weights that `shrink` makes of G_j and S_j, the halves of row j of the table."""
     indptr, indices, values, _ = tokens
     zero, lanes, cut, shift = np.float32(0.0), acc.size, shrink.cut, shrink.shift
     for t in range(unary.shape[0]):

@@ -1,13 +1,13 @@
-r"""Which blocks of features a chain needs: group dual averaging with the log loss, on a part of the sentences.
+r"""Selection of the blocks of features that a chain needs: group dual averaging with the log loss, on some sentences.
 
     theta_m = -eta u_m max(0, 1 - t s d_m / norm(u_m)),   u_m the sum of all gradients of block m in t rounds
 
-The gradient of one sentence has about the same norm in every block, and any step that follows it refills all of them.
-Sums of gradients average that noise away: norm(u_m) / t goes to what the block could still explain, and the blocks
-below s d_m stay at exactly zero. The strength is a multiple of what noise alone leaves, rms(norm of a gradient) /
-sqrt(sentences). The weights d_m are sqrt(concentration), scaled to mean one, where concentration is the norm of the
+The gradient of one sentence has about the same norm in every block, and any step along it refills all blocks. Sums of
+gradients average this noise away: norm(u_m) / t tends to what the block could still explain, and the blocks below
+s d_m stay exactly zero. The strength is a multiple of the level of pure noise, rms(norm of a gradient) /
+sqrt(sentences). The weights d_m are sqrt(concentration), scaled to mean 1, where concentration is the norm of the
 features' shares of tokens: a template with few frequent features has larger sums of pure noise than one with many rare
-ones. What is left is shrunk, so that a refit on the kept blocks belongs to the method.
+ones. The weights of the kept blocks are shrunk, so the method includes a refit on these blocks.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from spom.solvers.structured.chains.sentence import Rounds, gradient_noise
 from spom.solvers.structured.structures import LOG, Loss, structure
 
 ETA, EPOCHS, SKIP = 0.1, 3, 0.95
-# Sentences that a selection looks at, at least, and the share of a large set.
+# The minimum number of sentences that a selection uses, and its share of a large set.
 LEAST, SHARE = 1500, 0.1
-# The strength in units of noise / sqrt(sentences), and how many sentences the noise is estimated from.
+# The strength in units of noise / sqrt(sentences), and the number of sentences from which the noise is estimated.
 UNITS, SAMPLE = 1.5, 500
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a selection found: block m is kept where its evidence norm(u_m) / (t s d_m) is above one."""
+    """The result of a selection: block m is kept if its evidence norm(u_m) / (t s d_m) is above 1."""
 
     kept: Ints
     evidence: Floats
@@ -62,7 +62,7 @@ def select(
 ) -> Selection:
     """Return the blocks to keep: `how` is `"auto"`, a number of blocks (an integer), or a strength (a float).
 
-    It looks at the sentences `part`, by default at some that are drawn.
+    It uses the sentences `part`, by default a random sample.
     """
     begin = time.perf_counter()
     random = np.random.default_rng(random_state)
@@ -80,15 +80,15 @@ def select(
 
 
 def some_sentences(n: int, random: np.random.Generator) -> Ints:
-    """Return the sentences that a selection looks at."""
+    """Return a random sample of sentences for a selection."""
     return np.sort(random.permutation(n)[: min(n, max(LEAST, int(SHARE * n)))])
 
 
 class Selecting:
     """Selections from the sentences `part`.
 
-    Their features are numbered anew in their order, so that small tables stay in cache. `settings` are what is
-    forbidden, whether label pairs are learnt, and the seed of the order of sentences.
+    Their features are renumbered in order, so that small tables stay in the cache. `settings` are the forbidden scores,
+    whether label pairs are learnt, and the seed of the order of sentences.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Selecting:
         return replace(self.at(UNITS * noise / np.sqrt(max(1, len(self.tokens)))), noise=noise)
 
     def closest(self, count: int) -> Selection:
-        """Raise the strength until no more than `count` blocks are left, and keep those with the most evidence."""
+        """Raise the strength until at most `count` blocks remain, and keep those with the most evidence."""
         found = self.auto()
         for _ in range(8):
             if found.kept.size <= count:

@@ -1,9 +1,9 @@
-r"""Learn which blocks are needed, then learn these alone: one run, with exact zeros in its weights.
+r"""Select the blocks that are needed, then learn only these: a single run, with exact zeros in its weights.
 
 Rounds up to `last` are group dual averaging in the metric of the blocks (`scaled_rounds`), with the part of the penalty
-that looks at block norms: sums of gradients average the noise of single sentences away, and blocks that explain nothing
-stay at exactly zero. Then the blocks that are left are learnt from zero, coordinate by coordinate (`adaptive_engine`),
-under the part of the penalty on single weights and without the bias of the other; the rows of the others stay zero.
+of block norms: sums of gradients average the noise of single sentences away, and blocks that explain nothing stay
+exactly zero. Then the remaining blocks are learnt from zero, per coordinate (`adaptive_engine`), under the part of the
+penalty on single weights and without the bias of the other part. The rows of the other blocks stay zero.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from spom.solvers.structured.chains.scaled_engine import BlockEngine
 from spom.solvers.structured.chains.scaled_rounds import SCALE, BlockRule
 from spom.solvers.structured.chains.sentence import Rounds
 
-# The step and the probability above which a gold label teaches nothing: those of `select`; not tuned again here.
+# The step, and the probability above which a gold label gives no update: as in `select`; not tuned again here.
 ETA, SKIP = 0.1, 0.95
 
 
 class SelectingEngine:
-    """Two engines, one after the other; `kept` has the blocks that are on."""
+    """Two engines, one after the other; `kept` has the non-zero blocks."""
 
     def __init__(self, blocks: Blocks, forbidden: Floats, rule: BlockRule, rates: Rates, last: int) -> None:
         self.blocks, self.k, self.last, self.forbidden, self.rates = blocks, forbidden.shape[1], last, forbidden, rates
@@ -36,7 +36,7 @@ class SelectingEngine:
 
     @property
     def rounds(self) -> int:
-        """The rounds of the present phase."""
+        """The rounds of the current phase."""
         return self.first.rounds if self.second is None else self.second.rounds
 
     @property
@@ -45,7 +45,7 @@ class SelectingEngine:
         return np.flatnonzero(self.first.numbers[SCALE, :-1] != 0.0)
 
     def run(self, rounds: Rounds) -> tuple[float, float]:
-        """Rounds over sentences: the sum of losses met, and the tokens with an update."""
+        """Run rounds over sentences; return the sum of losses met, and the number of tokens with an update."""
         if self.second is None and self.first.rounds < self.last:
             # Group dual averaging has a step of its own: the size of a sentence's gradient is that of one token's.
             steps = np.full(rounds.order.size, ETA)
@@ -58,13 +58,13 @@ class SelectingEngine:
         return self.second.run(rounds._replace(tokens=self._tokens[1], done=self.second.rounds))
 
     def _second(self) -> None:
-        """Begin the second phase."""
+        """Start the second phase."""
         self.ids = self.blocks.ids(self.kept)
         fewer = Blocks(self.blocks.names, np.searchsorted(self.ids, self.blocks.starts).astype(np.int64))
         self.second = AdaptiveEngine(fewer, self.forbidden, self.rates)
 
     def weights(self) -> tuple[Singles, Floats]:
-        """Return (features, padded labels) and (k + 2, k) weights now."""
+        """Return (features, padded labels) and (k + 2, k) current weights."""
         if self.second is None:
             return self.first.weights()
         rows, chain = self.second.weights()
@@ -73,14 +73,14 @@ class SelectingEngine:
         return W, chain
 
     def summary(self) -> Summary:
-        """Summarise the weights now."""
+        """Summarise the current weights."""
         if self.second is not None:
             return self.second.summary()
         sizes = float(np.abs(self.first.weights()[0]).sum(dtype=np.float64))
         return replace(self.first.summary(), sizes=sizes)
 
     def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
-        """Resume from weights alone: blocks that are zero stay so."""
+        """Resume from weights alone; zero blocks stay zero."""
         on = [m for m in range(len(self.blocks)) if W[self.blocks.starts[m] : self.blocks.starts[m + 1]].any()]
         self.first.numbers[SCALE, :-1] = 0.0
         self.first.numbers[SCALE, on] = -1.0
@@ -98,7 +98,7 @@ class SelectingEngine:
             self.second.take(other.second, place)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume; all arrays have the same shapes in both phases."""
+        """Return what a saved run needs to resume; all arrays have the same shapes in both phases."""
         lanes = padded(self.k)
         second = np.zeros((self.blocks.total, 2 * lanes), dtype=np.float32)
         found = {f"first.{name}": a for name, a in self.first.pack().items()}

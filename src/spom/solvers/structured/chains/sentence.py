@@ -1,4 +1,4 @@
-"""One pass over sentences, as compiled loops see it: the gradient of one sentence, and the losses of many."""
+"""One pass over sentences, compiled: the gradient of one sentence, and the losses of many."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spom.solvers.structured.structures import LOG, Loss, Parts, Structure, chai
 
 
 class Rounds(NamedTuple):
-    """Sentences `order` of `tokens` with their gold labels, one round each; `done` rounds were made before.
+    """Sentences `order` of `tokens` with their gold labels, one round each, after `done` earlier rounds.
 
-    Tokens whose gold label has a probability above `skip` get no update. A gold label of -1 is unknown, which takes the
-    structure "partial-chain". `weight` has a weight for each sentence of `tokens`, and is empty where all are one.
+    Tokens whose gold label has a probability above `skip` get no update. A gold label of -1 is unknown, which needs the
+    structure "partial-chain". `weight` has a weight per sentence of `tokens`, and is empty if all are 1.
     """
 
     tokens: Tokens
@@ -33,7 +33,7 @@ class Rounds(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Memory for one sentence: its scores, its gradient, and what computes them."""
+    """Memory for one sentence: its scores, its gradient, and scratch for computing them."""
 
     unary: Annotated[Floats, "float64[:, ::1]"]
     chain: Annotated[Floats, "float64[:, ::1]"]
@@ -47,7 +47,7 @@ class Work(NamedTuple):
 
 @kernel("int64(Tokens, int64[::1])")
 def longest_of(tokens: Tokens, order: Ints) -> int:
-    """Tokens of the longest of some sentences."""
+    """Return the number of tokens of the longest of some sentences."""
     longest = 0
     for i in order:
         longest = max(longest, tokens.offsets[i + 1] - tokens.offsets[i])
@@ -56,7 +56,7 @@ def longest_of(tokens: Tokens, order: Ints) -> int:
 
 @kernel("Work(int64, int64, int64)")
 def make_work(longest: int, k: int, lanes: int) -> Any:
-    """Memory for sentences of up to `longest` tokens with k labels."""
+    """Allocate memory for sentences of up to `longest` tokens with k labels."""
     return Work(
         np.empty((longest, k)),
         np.empty((k + 2, k)),
@@ -71,7 +71,7 @@ def make_work(longest: int, k: int, lanes: int) -> Any:
 
 @kernel("boolean(float64[::1], int64, boolean, float64)", inline="always")
 def has_update(expected: Floats, gold: int, smooth: bool, skip: float) -> bool:
-    """Whether the difference at a token is large enough for an update: at its gold label, or at any if unknown."""
+    """Tell whether the difference at a token is large enough for an update: at its gold label, or at any if unknown."""
     if gold >= 0:
         return bool(1.0 + expected[gold] <= skip if smooth else expected[gold] != 0.0)
     most = 0.0
@@ -92,9 +92,9 @@ def scale_gradient(work: Work, n: int, weight: float) -> None:
 
 @kernel("UniTuple(float64, 2)(Rounds, Work, int64, int64, int64)", inline="always")
 def sentence_gradient(rounds: Rounds, work: Work, sentence: int, first: int, n: int) -> tuple[float, float]:
-    """The loss of a sentence whose scores are in `work`, and the number of tokens with an update.
+    """Return the loss of a sentence with its scores in `work`, and the number of tokens with an update.
 
-    The derivative in the unary scores is in `grad` at tokens that are `active`, that in the chain's in `parts`.
+    The derivative in the unary scores goes to `grad` at `active` tokens, and that in the chain's scores to `parts`.
     """
     gold, expected, k = rounds.y[first : first + n], work.expected[:n], work.unary.shape[1]
     scores, out = Parts(work.unary[:n], work.chain), Parts(expected, work.parts)
@@ -117,7 +117,7 @@ def sentence_gradient(rounds: Rounds, work: Work, sentence: int, first: int, n: 
 
 @kernel("void(Rounds, float32[:, ::1], float64[:, ::1], float64[:, ::1])")
 def sentence_losses(rounds: Rounds, table: Singles, chain: Floats, out: Floats) -> None:
-    """The loss of each sentence of the order, and the squared norm of its gradient in the scores of its tokens."""
+    """Write the loss of each sentence in order, and the squared norm of its gradient in the scores, to `out`."""
     offsets, k, lanes = rounds.tokens.offsets, chain.shape[1], table.shape[1]
     work = make_work(longest_of(rounds.tokens, rounds.order), k, lanes)
     work.chain[:] = chain
@@ -134,7 +134,7 @@ def sentence_losses(rounds: Rounds, table: Singles, chain: Floats, out: Floats) 
 
 
 def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats], loss: Loss) -> Floats:
-    """Return (sentences, 2): the loss, and norm(expected - gold)^2 over tokens: that of a block without repetitions."""
+    """Return (sentences, 2): loss and norm(expected - gold)^2 over tokens, as of a block without repeated features."""
     out = np.empty((order.size, 2))
     rounds = Rounds(tokens, y, order, np.empty(0), structure(chain_kind(y), loss), loss, 1.0, 0)
     sentence_losses(rounds, *weights, out)
@@ -142,6 +142,6 @@ def losses(tokens: Tokens, y: Ints, order: Ints, weights: tuple[Singles, Floats]
 
 
 def gradient_noise(tokens: Tokens, y: Ints, some: Ints, weights: tuple[Singles, Floats]) -> float:
-    """The rms norm of a sentence's gradient under the log loss: the scale of what a selection has to tell apart."""
+    """Return the rms norm of a sentence's gradient under the log loss, the noise scale of a selection."""
     squares = losses(tokens, y, some, weights, Loss(LOG, 0.0))[:, 1]
     return float(np.sqrt(squares.mean())) if some.size else 1.0

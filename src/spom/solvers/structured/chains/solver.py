@@ -1,4 +1,4 @@
-"""Learning chains sentence by sentence, as an iterator of states, by the engine that runs the penalty and update."""
+"""Learning chains one sentence at a time, as an iterator of states, by the engine for the penalty and update."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from spom.solvers.structured.structures import Loss, agrees, block_norms, chain_
 LOSSES = ("hinge", "perceptron", "log", "softmax-margin")
 UPDATES = ("auto", "forward-backward", "dual-averaging", "select")
 TRANSITIONS = ("fixed", "learnt", None)
-# Chosen on a held-out part of CoNLL-2000; how flat the optimum is was not recorded.
+# Chosen on a held-out part of CoNLL-2000; it was not recorded how flat the optimum is.
 ADAGRAD = AdaGrad(0.5, delta=0.1)
-# The same.
+# Chosen in the same way.
 FIRST_STEP = 0.1
 
 Engine = AdaptiveEngine | BlockEngine | SelectingEngine | PairEngine
@@ -69,7 +69,7 @@ class Epoch:
 
 
 def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
-    """Return (k + 2, k): -inf for steps, beginnings and ends that are not allowed, else 0."""
+    """Return a (k + 2, k) array: -inf for steps, beginnings and ends that are not allowed, else 0."""
     out = np.zeros((k + 2, k))
     if constraints is not None:
         allowed = np.vstack([constraints.transition, constraints.begin[None], constraints.end[None]])
@@ -80,9 +80,9 @@ def forbidden_scores(constraints: Constraints | None, k: int) -> Floats:
 
 
 def broken_tokens(forbidden: Floats, y: Ints, offsets: Ints) -> Ints:
-    """Return the tokens whose labels break a rule: by a forbidden step to the next, beginning or end.
+    """Return the tokens whose labels break a rule by a forbidden step to the next token, beginning or end.
 
-    Where some labels are unknown, these are the first tokens of the sentences whose known labels are not allowed.
+    If some labels are unknown, return the first tokens of the sentences whose known labels are not allowed.
     """
     some = np.flatnonzero(np.diff(offsets) > 0)
     first, last, k = offsets[some], offsets[some + 1] - 1, forbidden.shape[1]
@@ -103,7 +103,7 @@ def broken_tokens(forbidden: Floats, y: Ints, offsets: Ints) -> Ints:
     cost="O(non-zeros + labels^2) per token",
 )
 class OnlineChain:
-    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i) over label sequences, sentence by sentence.
+    r"""min over theta of Omega(theta) + (1/N) sum_i L(theta; x_i, y_i) over label sequences, one sentence at a time.
 
     Theta is a weight for each feature and label, and the block of the chain: a score for each pair of neighbouring
     labels, first label and last label. Iterating yields a `State` after each pass; `theta` is the weights of features
@@ -113,33 +113,33 @@ class OnlineChain:
     Parameters
     ----------
     rows : `spom.features.Rows`, or anything with `indptr`, `indices`, `values` and `offsets`.
-    y : the number of the label of each token, all sentences in a row; -1 where it is unknown (see
+    y : the number of the label of each token, of all sentences in sequence; -1 if it is unknown (see
         `spom.solvers.structured.structures`).
-    weight : a weight for the loss of each sentence; their mean is taken as one.
-    labels : how many labels there are.
+    weight : a weight for the loss of each sentence; they are scaled to mean 1.
+    labels : the number of labels.
     blocks : anything with `starts`: block m has the features starts[m] .. starts[m + 1] - 1. One block by default.
     loss : `"log"` (a conditional random field), `"hinge"`, `"perceptron"`, `"softmax-margin"`.
     penalty : `L1`, `ElasticNet`, `SquaredL2`, `Zero` on single weights; `SparseMKL`, `GroupLasso`, `LqMKL`,
-        `ElasticNetMKL`, with groups left out, on the norms of blocks. None is no penalty.
+        `ElasticNetMKL`, without groups, on the norms of blocks. None is no penalty.
     update : `"forward-backward"` (SPOM), `"dual-averaging"`, `"select"` (one pass of group dual averaging switches
-        blocks off, then those that are left are learnt alone; exact zeros, also under penalties of groups of blocks,
+        blocks off, then only the remaining ones are learnt; exact zeros, also under penalties of groups of blocks,
         `SparseGroupLasso` and sums, for which it is `"auto"`), or `"auto"`.
     step : `"auto"`, `"adagrad"` (0.5, delta 0.1), `"linear"` (falls to zero over the epochs), `"sqrt"`, `"epoch"`, a
         number, a rule, or a function of the round.
     transitions : the chain's block is `"fixed"` (always on; it pays the squared l2 part of the penalty, if there is
-        one), `"learnt"` (a block as the others, penalised as they are), or None: labels are independent.
-    constraints : what `tag_constraints` gives; gold sequences must satisfy it.
-    cost : what a wrong token costs in the losses with a margin.
+        one), `"learnt"` (a block like the others, penalised like them), or None: labels are independent.
+    constraints : the result of `tag_constraints`; gold sequences must satisfy it.
+    cost : the cost of a wrong token in the losses with a margin.
     average : the mean of all iterates instead of the last one; `"auto"`: for losses with a margin under penalties of
         blocks whose step does not fall to zero.
     skip : tokens whose gold label has a probability above this get no update (log and softmax-margin).
     radius : project onto the ball of this radius after each round (Algorithm 3 of SPOM), in dual averaging of single
-        weights and in the second part of `"select"` after each pass. `spom.theory.structured_radius` has one that
-        holds the optimum.
+        weights and in the second part of `"select"` after each pass. `spom.theory.structured_radius` gives one that
+        contains the optimum.
     epochs, shuffle, random_state : as in other solvers.
-    start : a state to resume from, to the same bits.
+    start : a state to resume, with the same bits.
     candidates : `sparse.engine.Candidates`, for many labels: there are weights only for features and labels that were
-        seen together, and expectations go over the labels of a token that score best. For the log loss and
+        seen together, and expectations are over the best-scoring labels of a token. For the log loss and
         softmax-margin under dual averaging of single weights with AdaGrad's rates. None: every weight, exactly.
 
     Examples
@@ -277,14 +277,14 @@ class OnlineChain:
             restore_random(self.random, self.start.random)
 
     def feed(self, rows: Any, y: ArrayLike) -> None:
-        """Learn from other sentences, of the same features and labels."""
+        """Learn from other sentences, with the same features and labels."""
         self.tokens = as_tokens(rows, self.blocks.total)
         self.y, self.weight = check_gold(y, self.tokens, self.labels, least=-1), check_sentence_weights(None, 0)
         self._kind = chain_kind(self.y)
         self._check_gold_allowed()
 
     def start_at(self, W: Singles, chain: Floats) -> None:
-        """Begin from these weights instead of zero."""
+        """Start from these weights instead of zero."""
         self.engine.start_at(W, chain, float(self.step.sizes(1, 1, max(1, len(self.tokens)))[0]))
 
     # --- the run ---------------------------------------------------------------------------------------
@@ -321,18 +321,18 @@ class OnlineChain:
     # --- what it has learnt ----------------------------------------------------------------------------
 
     def weights(self) -> tuple[Any, Floats]:
-        """Return (features, labels padded to whole vectors) and (labels + 2, labels): what a tagger tags with.
+        """Return the weights of a tagger, (features, labels padded to whole vectors) and (labels + 2, labels).
 
         With `candidates` the first is a CSR matrix, (features, labels).
         """
         return self.engine.weights()
 
     def block_norms(self, W: Singles | None = None) -> Floats:
-        """Return the norm of each block of features now."""
+        """Return the current norm of each block of features."""
         return block_norms(self.weights()[0] if W is None else W, self.blocks.starts)
 
     def objective_now(self) -> float:
-        """Omega(theta) + the mean loss of all sentences at the present weights: one more pass, without updates."""
+        """Return Omega(theta) + the mean loss of all sentences at the current weights, by a pass without updates."""
         W, chain = self.weights()
         every = losses(self.tokens, self.y, np.arange(len(self.tokens)), (W, chain + self.forbidden), self._loss)[:, 0]
         total = float(every @ self.weight) if self.weight.size else float(every.sum())
@@ -340,7 +340,7 @@ class OnlineChain:
         return omega + total / max(1, len(self.tokens))
 
     def state(self, epoch: Epoch | None = None) -> State:
-        """Return the run so far, as a copy that can be saved and resumed from."""
+        """Return the run so far, as a copy that can be saved and resumed."""
         W, chain = self.weights()
         own = W.data if self.candidates else W[:, : self.labels].reshape(-1)
         theta = np.concatenate([own.astype(np.float64), chain.reshape(-1)])
@@ -369,7 +369,7 @@ def _features(rows: Any) -> int:
 
 
 def on_coordinates(penalty: Any, update: str) -> bool:
-    """Return whether single weights are updated, each at a rate of its own."""
+    """Return whether single weights are updated, each at its own rate."""
     return update == "select" or (update == "dual-averaging" and penalty.elastic() is not None)
 
 
@@ -403,9 +403,9 @@ def chain_step(step: Any, penalty: Any, update: str, loss: str, epochs: int) -> 
 
 
 def chain_update(update: str, penalty: Any, count: int) -> str:
-    """`"auto"`: dual averaging where single weights are to be zero, SPOM's own step for penalties of `count` blocks.
+    """Return the update: for `"auto"`, dual averaging for single weights, SPOM's step for penalties of blocks.
 
-    Penalties of both, and of groups of blocks, take a selection.
+    `"auto"` takes a selection for penalties of both, and of groups of blocks.
     """
     if update not in UPDATES:
         raise Unsupported(f"there is no update {update!r} for chains; the updates are: {', '.join(UPDATES)}")
@@ -432,7 +432,7 @@ def chain_update(update: str, penalty: Any, count: int) -> str:
 
 
 def summarised(W: Any, chain: Floats, starts: Ints) -> Summary:
-    """Norms of blocks, non-zeros and sizes of weights."""
+    """Return the norms of blocks, and the number of non-zeros and the sum of absolute values of weights."""
     norms, every = block_norms(W, starts), entries(W, 0, W.shape[0])
     return Summary(norms, int(np.count_nonzero(every)), float(np.abs(every).sum(dtype=np.float64)), chain)
 
@@ -450,7 +450,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(penalty: Any, count: int, transitions: str | None) -> Terms:
-    """What `penalty` means for `count` blocks of features and for the chain."""
+    """Return the penalty's terms on `count` blocks of features and on the chain."""
     learnt, elastic = transitions == "learnt", penalty.elastic()
     if elastic is not None:
         return Terms(elastic, None, elastic if learnt else Elastic(0.0, elastic.l2), False)

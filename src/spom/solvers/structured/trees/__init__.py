@@ -1,1 +1,1 @@
-"""Learning to score the arcs of dependency trees, one sentence after another."""
+"""Learning to score the arcs of dependency trees, one sentence at a time."""

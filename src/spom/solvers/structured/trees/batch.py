@@ -1,4 +1,4 @@
-"""Trees to the optimum of the log loss under a penalty, as an iterator of states with a duality gap."""
+"""Trees, solved to the optimum of the log loss under a penalty, as an iterator of states with a duality gap."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class BatchArcs:
     r"""min over theta of Omega(theta) + (1/N) sum_i (log Z_i(theta) - score_i(gold tree)), with a certificate.
 
     Accelerated proximal gradient over the weights that occur in arcs of these sentences. Iterating yields a `State` at
-    the start and after every `ROUNDS` iterations: `theta` has these weights, template after template, `objective` and
-    `internal["gap"]` are about them; the gap is the difference to the best lower bound so far. Weights and gradients
-    are tables of single precision, which leaves no gap much below 1e-5 of the objective.
+    the start and after every `ROUNDS` iterations: `theta` has these weights, one template after another; `objective`
+    and `internal["gap"]` refer to them; the gap is the difference to the best lower bound so far. Weights and gradients
+    are tables in single precision, so the gap does not get much below 1e-5 of the objective.
 
     `penalty` is one of single weights, of block norms, or both, such as `L1`, `GroupLasso`, `SparseMKL` and
-    `SparseGroupLasso`; all are solved as they are, without a selection before. `start` is a state to resume from, or
-    weights as `ArcModel.weights` has them; other arguments are those of `ArcSolver`.
+    `SparseGroupLasso`; all are solved as they are, without a prior selection. `start` is a state to resume, or weights
+    as in `ArcModel.weights`; other arguments are those of `ArcSolver`.
 
     >>> from spom.penalties import SparseMKL
     >>> from spom.solvers import examples
@@ -83,7 +83,7 @@ class BatchArcs:
             self.theta = start[self.places].astype(np.float64)
 
     def _alive(self) -> tuple[Ints, Ints]:
-        """Return the places of weights that occur in arcs, template after template, and where each template begins."""
+        """Return the places of weights that occur in arcs, grouped by template, and the start of each template."""
         field, counts = self.field, self.field.table(aligned_singles(self.layout.size))
         count_arcs(field.task, np.arange(field.sentences), field.layout, counts)
         found, starts = [], [0]
@@ -95,7 +95,7 @@ class BatchArcs:
         return np.concatenate(found), np.array(starts)
 
     def __iter__(self) -> Iterator[State]:
-        """The state at the start, unless it is one to resume from, then one after each round of iterations."""
+        """Yield the state at the start, unless this run resumes one, then one after each round of iterations."""
         if not self.resumed:
             yield self._state(self._at(self.theta))
         while True:
@@ -119,7 +119,7 @@ class BatchArcs:
         return np.asarray(found.gradient[self.places].astype(np.float64) / self.count)
 
     def _prox(self, theta: Floats, step: float) -> Floats:
-        """First single weights, then block norms: the order that is exact."""
+        """Apply the prox of single weights, then that of block norms; in this order the result is exact."""
         (l1, l2), norms = self.form
         out: Floats = soft(theta, step * l1) / (1.0 + step * l2)
         return out if isinstance(norms, Zero) else prox_of_blocks(out, self.starts, norms, step)
@@ -141,7 +141,7 @@ class BatchArcs:
         )
 
     def restore(self, state: State) -> None:
-        """Resume from a state, to the same bits."""
+        """Resume from a state, with the same bits."""
         like = {"theta": self.theta, "bounds": np.zeros(2)}
         kept = check_restored({"theta": state.theta, **state.internal}, like, "resume with the same sentences")
         self.theta, (self.best, self.curvature) = kept["theta"].copy(), (float(v) for v in kept["bounds"])

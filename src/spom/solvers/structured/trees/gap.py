@@ -23,7 +23,7 @@ from spom.solvers.structured.trees.space import Layout, layout_of, make_space
 
 @kernel("void(Task, Layout, TreeRule, Learnt, Learnt, float64[:, ::1])")
 def tree_expectations(task: Task, layout: Layout, rule: TreeRule, now: Learnt, gradient: Learnt, out: Floats) -> None:
-    """The loss and the entropy of each sentence in `out`; the sum of all gradients in the weights of `gradient`."""
+    """Write the loss and the entropy of each sentence to `out`, and the sum of all gradients to `gradient`."""
     order = np.arange(out.shape[0])
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
     nothing, scratch = np.empty((0, 0)), np.empty(0)
@@ -64,7 +64,7 @@ class TreeField:
         layout = templates.layout()
         self.templates, self.task, self.layout = templates, Task.of(codes, gold, limits), layout_of(templates, layout)
         self.rule, self.sentences = TreeRule.of(templates, Loss(LOG, 0.0), projective), codes.first.size
-        # Scales are never summed, so that only zeros are added to these sums of a mean.
+        # Scales are never summed, so only zeros are added to these sums for a mean.
         self._unused = aligned_singles(layout.size)
 
     def table(self, weights: Singles) -> Learnt:
@@ -79,7 +79,7 @@ class TreeField:
 
 
 def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, projective: bool) -> Certificate:
-    """Bounds on the least Omega(theta) + mean log loss, at the weights of a model.
+    """Return bounds on the least Omega(theta) + mean log loss, at the weights of a model.
 
     Omega is a penalty of block norms, of single weights, or of both.
     """
@@ -92,9 +92,9 @@ def tree_gap(model: ArcModel, codes: ArcCodes, gold: Ints, penalty: Any, project
 
 
 def _part(model: ArcModel, total: ArcModel, form: Split, sentences: int) -> Part:
-    """The weights with their mean gradient, the sum of all over the sentences, and the penalty."""
+    """Return the weights with their mean gradient (`total` over the number of sentences), and the penalty."""
     if form.elastic == NO_ELASTIC:
-        # The penalty sees block norms alone, and so does its conjugate.
+        # The penalty depends on block norms only, and so does its conjugate.
         own, slopes = model.block_norms(), total.block_norms() / sentences
         return Part(own[:, None], slopes[:, None], NO_ELASTIC, form.norms, np.arange(own.size + 1))
     weights: list[Floats] = []
@@ -102,7 +102,7 @@ def _part(model: ArcModel, total: ArcModel, form: Split, sentences: int) -> Part
     starts = [0]
     for f, slot in model.templates.places:
         w, g = (block_view(one.weights, one.layout, f, slot).reshape(-1) for one in (model, total))
-        # Where both are zero nothing is added to any sum.
+        # Entries where both are zero add nothing to any sum.
         some = np.flatnonzero((w != 0.0) | (g != 0.0))
         weights.append(w[some].astype(np.float64))
         gradient.append(g[some].astype(np.float64) / sentences)

@@ -1,9 +1,9 @@
-"""The non-negative garrote for parsers: what each template is worth on sentences that were not learnt from.
+"""The non-negative garrote for parsers: the worth of each template on held-out sentences.
 
 min over beta >= 0 of  strength sum_b beta_b + mean over words of -log softmax over heads of sum_b beta_b c_b(arc),
 
-where c_b is what template b adds to the score of an arc, over its standard deviation. A norm is mostly the noise of
-gradients, and a template's own score does not see that another says the same; beta does.
+where c_b is the contribution of template b to the score of an arc, divided by its standard deviation. A norm is mostly
+the noise of gradients, and a template's own score ignores that another template may say the same; beta does not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.scoring import score_arcs
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, layout_of, make_space, places_of, prepare
 
-# Of each word the gold arc and those that score best are looked at; the others are never chosen.
+# For each word, only the gold arc and the best-scoring ones are used; the others are never chosen.
 RIVALS = 6
 
 
 class Rivals(NamedTuple):
-    """Arcs that compete for a word: what each template adds to them, the number of the word, whether they are gold."""
+    """Arcs that compete for a word: each template's contribution, the number of the word, whether they are gold."""
 
     parts: Annotated[Singles, "float32[:, ::1]"]
     words: Annotated[Ints, "int64[::1]"]
@@ -57,7 +57,7 @@ def rivals(scores: Singles, modifiers: Ints, right: Any, count: int, n: int, out
 def score_templates(
     layout: Layout, space: Space, count: int, n: int, weights: Singles, places: Ints, out: Singles
 ) -> None:
-    """out[b, a]: what template b, at places[b] (family, slot), adds to arc a."""
+    """out[b, a] = the contribution of template b, at places[b] (family, slot), to arc a."""
     scales = np.zeros((1, 3), dtype=np.float32)
     for b in range(places.shape[0]):
         f = places[b, 0]
@@ -72,7 +72,7 @@ def score_templates(
 
 @kernel(f"int64(Task, int64[::1], Layout, {WEIGHTS}, int64[:, ::1], Rivals)")
 def contributions(task: Task, order: Ints, layout: Layout, weights: Singles, places: Ints, out: Rivals) -> int:
-    """What each template adds to the arcs of some sentences; returns how many arcs there are."""
+    """Compute each template's contributions to the arcs of some sentences; return the number of arcs."""
     longest, B = longest_sentence(task.corpus, order), places.shape[0]
     space, N = make_space(longest, layout.families.shape[0], layout.sets.size), longest + 1
     parts, total = np.empty((B, N * N), dtype=np.float32), np.empty(N * N, dtype=np.float32)
@@ -103,7 +103,7 @@ def contributions(task: Task, order: Ints, layout: Layout, weights: Singles, pla
 
 @kernel("float64(float32[::1], int64[::1], boolean[::1], int64, float32[::1])")
 def head_loss(scores: Singles, words: Ints, right: Any, count: int, out: Singles) -> float:
-    """The mean of -log P(gold head), P a softmax over the heads of a word, with its derivative in `out`."""
+    """Return the mean of -log P(gold head), P a softmax over the heads of a word; write its derivative to `out`."""
     top, total = np.full(count, -np.inf), np.zeros(count)
     loss, gold = 0.0, np.zeros(count, dtype=np.int64)
     for a in range(scores.size):
@@ -113,7 +113,7 @@ def head_loss(scores: Singles, words: Ints, right: Any, count: int, out: Singles
         total[words[a]] += math.exp(scores[a] - top[words[a]])
     for a in range(scores.size):
         w = words[a]
-        # A word whose gold head the filter left out teaches nothing.
+        # A word whose gold head was filtered out has no loss.
         if gold[w] == 0:
             out[a] = 0.0
             continue
@@ -127,7 +127,7 @@ def head_loss(scores: Singles, words: Ints, right: Any, count: int, out: Singles
 def template_contributions(
     model: ArcModel, codes: ArcCodes, gold: Ints, sentences: Ints
 ) -> tuple[Singles, Ints, NDArray[np.bool_], int]:
-    """Return (what each template adds to the arcs of some sentences, the word of each arc, which are gold, words)."""
+    """Return (templates' contributions to arcs of some sentences, word of each arc, mask of gold arcs, word count)."""
     places = places_of(model.templates)
     words = int(codes.sizes[sentences].sum())
     most = (RIVALS + 1) * words
@@ -145,7 +145,7 @@ def template_contributions(
 def garrote(
     parts: Singles, words: Ints, right: NDArray[np.bool_], count: int, strength: float, start: Floats | None = None
 ) -> Floats:
-    """beta for contributions that are scaled to a standard deviation of one."""
+    """Return beta for contributions that are scaled to standard deviation 1."""
     from scipy.optimize import minimize
 
     derivative = np.empty(parts.shape[0], dtype=np.float32)
@@ -163,13 +163,13 @@ def garrote(
 
 
 def best_templates(model: ArcModel, codes: ArcCodes, gold: Ints, sentences: Ints, wanted: int) -> tuple[Floats, float]:
-    """Return (beta of each template, the strength), with `wanted` templates or more above zero where that can be."""
+    """Return (beta of each template, the strength), with at least `wanted` templates above zero if possible."""
     parts, words, right, count = template_contributions(model, codes, gold, sentences)
     spread = parts.std(axis=0)
     parts /= np.maximum(spread, 1e-6)
     derivative = np.empty(parts.shape[0], dtype=np.float32)
     head_loss(np.zeros(parts.shape[0], dtype=np.float32), words, right, count, derivative)
-    # At the largest entry of the gradient all are zero; far below it, most are still.
+    # At the largest entry of the gradient, all beta are zero; far below it, most still are.
     strength = float(np.max(-(derivative @ parts))) / 500.0
     beta = np.zeros(parts.shape[1])
     for _ in range(4):

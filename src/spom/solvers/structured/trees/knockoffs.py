@@ -1,16 +1,16 @@
-"""Templates of arcs with a stated error: knockoffs, and the threshold of `spom.solvers.knockoffs`.
+"""Selection of arc templates with a bounded error: knockoffs, and the threshold of `spom.solvers.knockoffs`.
 
 A knockoff of a template has the same attributes read at other words, moved by a permutation of all words, and of all
-roots; direction, distance and what `gap` counts stay as they are, so that a template is judged by what its words say
-beyond these. Templates that differ in direction and distance alone see the same words: they are one family, and judged
-together. Group dual averaging (`select`) sees families and knockoffs side by side. With Z_f^2 the sum over the
+roots. Direction, distance and the counts of `gap` do not change, so a template is judged by what its words add to
+these. Templates that only differ in direction and distance read the same words: they are one family, and judged
+together. Group dual averaging (`select`) runs on families and knockoffs together. With Z_f^2 the sum over the
 templates of family f of (norm of the mean gradient over its weight)^2, and Z'_f^2 that of the knockoff,
 W_f = Z_f - Z'_f.
 
-What is promised is about families whose words are independent of the trees and of the other families; one that only
-repeats another has a connection with the trees, and counts as a discovery. So has one that shows where a word is: by a
-neighbour that is the root or not there, or by one column at different places of both sides, whose values are equal
-where they are the same word. Families that name no word are not judged.
+The guarantee is about families whose words are independent of the trees and of the other families. A family that only
+repeats another one is related to the trees, and counts as a discovery. So does one that reveals the position of a word:
+by a neighbour that is the root or missing, or by one column at different places of both sides, whose values are equal
+if they are the same word. Families without words are not judged.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from spom.solvers.structured.trees.space import arc_limits, layout_of, places_of
 
 @dataclass(frozen=True)
 class TemplateDiscovery(TemplateSelection, Stated):
-    """A selection that promises a rate; `differences` are those of `families`."""
+    """A selection with a guaranteed rate; `differences` are those of `families`."""
 
     families: tuple[str, ...]
 
 
 def some_sentences(codes: ArcCodes, gold: Ints, sentences: Ints) -> tuple[ArcCodes, Ints]:
-    """Return these sentences alone, and their gold heads."""
+    """Return only these sentences, and their gold heads."""
     sizes = codes.sizes[sentences]
     first = np.append(0, np.cumsum(sizes + 1))
     at = np.arange(first[-1]) + np.repeat(codes.first[sentences] - first[:-1], sizes + 1)
@@ -54,7 +54,7 @@ def some_sentences(codes: ArcCodes, gold: Ints, sentences: Ints) -> tuple[ArcCod
 def with_knockoffs(
     templates: ArcTemplates, layout: ArcLayout, codes: ArcCodes, random: np.random.Generator
 ) -> tuple[ArcLayout, ArcCodes]:
-    """Return the families and, after them, their knockoffs, which read columns of their own."""
+    """Return the families followed by their knockoffs, which read columns of their own."""
     knockoffs, n = layout.families.copy(), codes.kinds.size
     roots = codes.first
     words = np.setdiff1d(np.arange(n), roots)
@@ -68,7 +68,7 @@ def with_knockoffs(
             if family[side] < 0:
                 continue
             for c, hop, radix in layout.atoms[layout.ends[family[side]] : layout.ends[family[side] + 1]].tolist():
-                # What stands beside a word moves with it.
+                # The neighbours of a word move with it.
                 at = order + hop
                 there = (start[order] <= at) & (at <= end[order])
                 atoms.append([len(columns), 0, radix])
@@ -102,7 +102,7 @@ def discover_arcs(
     projective: bool,
     seed: Any = 0,
 ) -> TemplateDiscovery:
-    """Return the templates to keep so that the expected share of noise among their families is at most `rate`."""
+    """Select templates, with an expected share of noise among their families of at most `rate`."""
     begin = time.perf_counter()
     trial, order = small_templates(templates), drawn_sentences(codes, seed)
     limits, own = arc_limits(trial, codes, gold), places_of(trial)
@@ -112,7 +112,7 @@ def discover_arcs(
     task = Task.of(both, heads, limits)
     places, active = np.concatenate([own, own + np.array([families, 0])]), np.tile(trial.active, (2, 1))
     sample = ArcSample(task, layout_of(trial, layout), np.arange(order.size), places, active, layout.size)
-    # Both of a pair are measured alike.
+    # Both of a pair have the same metric.
     metric = np.tile(sample.metric()[:count], 2)
     evidence, _ = sample.run(selection_form(penalty, 2 * count).norms, metric, projective)
     Z = np.sqrt(np.bincount(places[:, 0], evidence**2, 2 * families))

@@ -1,4 +1,4 @@
-"""What learners of arcs and of relations share: passes, whose states a run can be resumed from."""
+"""The base of learners of arcs and of relations: passes with states from which a run can be resumed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class TreeLearner:
 
     def epoch(self) -> State:
         """Make one pass over all sentences in a new random order."""
-        raise NotImplementedError  # every learner has its own
+        raise NotImplementedError  # implemented by each learner
 
     def __iter__(self) -> Iterator[State]:
         while True:
             yield self.epoch()
 
     def _kept(self) -> dict[str, Any]:
-        """The arrays that a saved run needs beside its weights; the next pass changes them."""
-        raise NotImplementedError  # every learner has its own
+        """Return the arrays that a saved run needs besides its weights; the next pass changes them."""
+        raise NotImplementedError  # implemented by each learner
 
     def _saved(self, **measured: Any) -> State:
-        """A state with copies of all arrays, unless `copies` is false."""
+        """Return a state with copies of all arrays, unless `copies` is false."""
         theta, internal = self.weights, self._kept()
         if self.copies:
             theta, internal = theta.copy(), {name: a.copy() for name, a in internal.items()}
@@ -50,7 +50,7 @@ class TreeLearner:
         )
 
     def restore(self, state: State) -> None:
-        """Resume from a state, to the same bits."""
+        """Resume from a state, with the same bits."""
         own = {"theta": self.weights, **self._kept()}
         todo = "resume with the data and templates that the state was made with"
         like = {**own, "rounds": np.array(self.rounds)}

@@ -1,8 +1,8 @@
 """Compiled: rounds of learning. One round is one sentence: scores, expected minus gold arcs, a step, a proximal step.
 
-Weights are theta = scale * w for each template, so that a proximal step on block norms touches the scales alone.
+Weights are theta = scale * w for each template, so a proximal step on block norms only changes the scales.
 Averages are lazy: the sum of theta over rounds is S w - u, where S sums the scale and every change d of w adds S d to
-u. Before a scale goes into its weights, u takes what was summed so far (u - S w) and S starts again at zero.
+u. Before a scale is moved into its weights, u takes the sum so far (u - S w), and S restarts at zero.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from spom.solvers.structured.trees.space import (
 # Rows of `blocks[kind, family, slot]`: scale, sum of scales, squared norm of theta, and 1 for a template of the set.
 # Row 3 is not used: checkpoints have it.
 SCALE, SUM, NORM, ACTIVE = 0, 1, 2, 4
-# An arc whose expectation is this near to the truth is left alone.
+# An arc whose expectation is this close to the gold value is not changed.
 SMALL = 1e-3
-# A scale below this goes into its weights: single precision would lose them.
+# A scale below this is moved into its weights: single precision would lose them.
 LEAST = 1e-6
 
 
 class Learnt(NamedTuple):
-    """The weights w (and a view of them for scoring), the sums u, and the numbers of blocks."""
+    """The weights w (and a view of them for scoring), the sums u, and the numbers of the blocks."""
 
     weights: Annotated[Singles, "float32[::1]"]
     fixed: Annotated[Singles, WEIGHTS]
@@ -72,14 +72,14 @@ class Learnt(NamedTuple):
 
     @classmethod
     def of(cls, active: NDArray[np.bool_], weights: Singles, sums: Singles) -> Learnt:
-        """Return weights with scales of one; `active` says which slots of each family are templates."""
+        """Return weights with scales of 1; `active` tells which slots of each family are templates."""
         blocks = np.zeros((5, *active.shape))
         blocks[SCALE], blocks[ACTIVE] = 1.0, active
         return cls(weights, read_only(weights), sums, blocks)
 
 
 class Task(NamedTuple):
-    """Sentences, their gold heads, and which arcs are scored."""
+    """Sentences, their gold heads, and the limits of scored arcs."""
 
     corpus: Corpus
     gold: Annotated[Ints, VECTOR]
@@ -87,12 +87,12 @@ class Task(NamedTuple):
 
     @classmethod
     def of(cls, codes: ArcCodes, gold: Ints, limits: Shorts, guides: Ints | None = None) -> Task:
-        """Return them as kernels take them."""
+        """Return a task as kernels take it."""
         return cls(corpus_of(codes, guides), read_only(gold), read_only(limits))
 
 
 class TreeRule(NamedTuple):
-    """The trees, the loss, and the prox on the norms of the templates at `places`, taken where `penalised`.
+    """The trees, the loss, and the prox on the norms of the templates at `places`, applied if `penalised`.
 
     Each round ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM).
     """
@@ -147,7 +147,7 @@ def change_arc(layout: Layout, space: Space, a: int, change: float, to: Learnt) 
 
 @kernel("int64(Layout, Space, int64)")
 def features_of(layout: Layout, space: Space, a: int) -> int:
-    """How many features arc a has: one for each template, for those with words between one for each of their tags."""
+    """Return the number of features of arc a: one per template, and one per tag for templates of words between."""
     found, families, arcs = 0, layout.families, space.arcs
     for f in range(families.shape[0]):
         slots = 0
@@ -161,7 +161,7 @@ def features_of(layout: Layout, space: Space, a: int) -> int:
 
 @kernel("void(Layout, int64, int64, Learnt)")
 def fold(layout: Layout, f: int, slot: int, to: Learnt) -> None:
-    """Put a template's scale into its weights and what was summed into `sums`; its norm is summed up again."""
+    """Move a template's scale into its weights and its running sum into `sums`, and recompute its norm."""
     families, weights, sums, blocks = layout.families, to.weights, to.sums, to.blocks
     scale, sum_, norm = blocks[SCALE, f, slot], blocks[SUM, f, slot], 0.0
     end = families[f + 1, BASE] if f + 1 < families.shape[0] else layout.rows
@@ -178,7 +178,7 @@ def fold(layout: Layout, f: int, slot: int, to: Learnt) -> None:
 
 @kernel("void(Layout, float64, TreeRule, Learnt)")
 def proximal_step(layout: Layout, step: float, rule: TreeRule, to: Learnt) -> None:
-    """The prox of the penalty on the block norms; each template is scaled to its new norm."""
+    """Apply the prox of the penalty to the block norms, and scale each template to its new norm."""
     blocks, places, count = to.blocks, rule.places, rule.places.shape[0]
     norms, after = np.empty(count), np.empty(count)
     for b in range(count):
@@ -197,7 +197,7 @@ def proximal_step(layout: Layout, step: float, rule: TreeRule, to: Learnt) -> No
 
 @kernel("void(Layout, TreeRule, Learnt)")
 def into_ball(layout: Layout, rule: TreeRule, to: Learnt) -> None:
-    """theta <- min(1, radius / norm(theta)) theta: the norm is known from those of the templates."""
+    """theta <- min(1, radius / norm(theta)) theta: the norm follows from those of the templates."""
     blocks, places, square = to.blocks, rule.places, 0.0
     for b in range(places.shape[0]):
         square += max(blocks[NORM, places[b, 0], places[b, 1]], 0.0)
@@ -214,7 +214,7 @@ def into_ball(layout: Layout, rule: TreeRule, to: Learnt) -> None:
 
 @kernel("int64(Sentence, Layout, Task, Space, Learnt, Parts)")
 def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space, to: Learnt, out: Parts) -> int:
-    """The scores of all arcs as a matrix; returns how many arcs there are."""
+    """Compute the scores of all arcs as a matrix; return the number of arcs."""
     blocks, F = to.blocks, layout.families.shape[0]
     count = prepare(sentence, layout, task.limits, space)
     scores, scales = np.empty(count, dtype=np.float32), np.empty((F, 3), dtype=np.float32)
@@ -228,14 +228,14 @@ def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space,
 
 @kernel("float64(Layout, Space, int64, float64, float64, Loss, Parts)")
 def step_size(layout: Layout, space: Space, count: int, most: float, value: float, loss: Loss, change: Parts) -> float:
-    """`most`, for MIRA at most loss / norm(gradient)^2; 0 where nothing is to be learnt."""
+    """Return `most`, for MIRA at most loss / norm(gradient)^2; 0 if nothing is to be learnt."""
     if is_sum(loss.code):
         return most
     features = 0
     for a in range(count):
         if change.unary[space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]] != 0.0:
             features += features_of(layout, space, a)
-    # A perceptron moves at ties too: at zero there is nothing else.
+    # A perceptron also moves at ties: at zero weights all scores are tied.
     if features == 0 or not (value > 0.0 or loss.code == PERCEPTRON):
         return 0.0
     return min(most, value / features) if loss.code == MIRA else most
@@ -243,7 +243,7 @@ def step_size(layout: Layout, space: Space, count: int, most: float, value: floa
 
 @kernel("void(Layout, Space, int64, float64, Parts, Learnt)")
 def change_arcs(layout: Layout, space: Space, count: int, step: float, change: Parts, to: Learnt) -> None:
-    """theta -= step * (expected - gold), arc by arc."""
+    """theta -= step * (expected - gold), one arc at a time."""
     for a in range(count):
         d = change.unary[space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]]
         if abs(d) > SMALL:
@@ -252,7 +252,7 @@ def change_arcs(layout: Layout, space: Space, count: int, step: float, change: P
 
 @kernel("float64(Task, int64[::1], float64[::1], Layout, TreeRule, Learnt)")
 def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule, to: Learnt) -> float:
-    """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
+    """Run one round per sentence of `order`, with its step (for MIRA the largest step); return the sum of losses."""
     F = layout.families.shape[0]
     space = make_space(longest_sentence(task.corpus, order), F, layout.sets.size)
     nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0

@@ -1,4 +1,4 @@
-"""Weights that score arcs: what learning gives and parsing uses."""
+"""Weights that score arcs: the result of learning, used for parsing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spom.solvers.structured.trees.space import Layout, corpus_of, layout_of
 
 
 class Entries(NamedTuple):
-    """Weights that are not zero: their places, which rise, and values. This is what a model file has."""
+    """Non-zero weights: their places, in increasing order, and values, as stored in a model file."""
 
     places: Ints
     values: Singles
@@ -27,9 +27,9 @@ class Entries(NamedTuple):
 
 @dataclass(frozen=True)
 class ArcModel:
-    """Templates, their weights, and the filter of arcs. It keeps no state: threads may share it.
+    """Templates, their weights, and the filter of arcs. It has no mutable state, so threads may share it.
 
-    `stored` has all weights as they lie in memory, or `Entries`: then parsing makes no table but the folded one.
+    `stored` has all weights in their memory layout, or `Entries`; parsing then only makes the folded table.
     """
 
     templates: ArcTemplates
@@ -39,7 +39,7 @@ class ArcModel:
 
     @cached_property
     def weights(self) -> Singles:
-        """All weights as they lie in memory."""
+        """All weights in their memory layout."""
         if not isinstance(self.stored, Entries):
             return self.stored
         weights = aligned_singles(self.layout.size)
@@ -55,7 +55,7 @@ class ArcModel:
 
     @cached_property
     def folded(self) -> tuple[ArcLayout, Singles]:
-        """The same scores with one weight for each family and arc: the sum of its up to three."""
+        """The same scores with one weight per family and arc, the sum of up to three."""
         active = self.templates.active
         finest = np.zeros_like(active)
         finest[np.arange(active.shape[0]), 2 - np.argmax(active[:, ::-1], axis=1)] = True
@@ -70,7 +70,7 @@ class ArcModel:
             return layout, weights
         for f, slot in self.templates.places:
             into = int(np.argmax(finest[f]))
-            # A direction stands for six bins of distance.
+            # A direction covers six bins of distance.
             times = LENGTHS[into] // LENGTHS[slot]
             block_view(weights, layout, f, into)[:] += np.repeat(
                 block_view(self.stored, self.layout, f, slot), times, 1
@@ -97,7 +97,7 @@ class ArcModel:
         n_jobs: int = 1,
         bounds: tuple[int, int] | None = None,
     ) -> tuple[Ints, int]:
-        """(the heads, laid out as the codes are; how many arcs were scored); `bounds` are sentences from and to."""
+        """Return (heads in the layout of the codes, number of scored arcs); `bounds` are the sentences from and to."""
         begin, end = (0, codes.first.size) if bounds is None else bounds
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
         corpus, nowhere = corpus_of(codes, guides), np.empty((0, 0))
@@ -108,7 +108,7 @@ class ArcModel:
         return out, sum(in_threads(part, begin, end, n_jobs))
 
     def scores(self, codes: ArcCodes, sentence: int, guides: Ints | None = None) -> Floats:
-        """Return the scores of a sentence, head by modifier, -inf for what is no arc or is filtered out."""
+        """Return the scores of a sentence, head by modifier, -inf for pairs that are not arcs or are filtered out."""
         n = int(codes.sizes[sentence])
         matrix = np.full((n + 1, n + 1), -np.inf)
         if n:
@@ -122,9 +122,9 @@ class ArcModel:
         return np.array([float(np.sqrt(np.einsum("ij,ij->", b, b, dtype=np.float64))) for b in blocks])
 
     def entries(self) -> Entries:
-        """Return all weights that are not zero, template after template, each row by row.
+        """Return all weights that are not zero, one template after another, each row by row.
 
-        Places do not depend on how weights lie in memory.
+        Places do not depend on the memory layout of weights.
         """
         if isinstance(self.stored, Entries):
             return self.stored
@@ -139,7 +139,7 @@ class ArcModel:
         return Entries(np.concatenate(places), np.concatenate(values))
 
     def kept(self, blocks: Ints) -> ArcModel:
-        """Return the model of some templates alone: tables of families that have none of them are left out."""
+        """Return the model of only some templates, without tables of families that have none of them."""
         templates = self.templates.keep(blocks)
         layout = templates.layout()
         weights = aligned_singles(layout.size)
@@ -151,7 +151,7 @@ class ArcModel:
 
 
 def in_threads(part: Callable[[tuple[int, int]], int], begin: int, end: int, n_jobs: int) -> list[int]:
-    """part(bounds) of runs of sentences between begin and end, in threads where there are sentences enough."""
+    """Return part(bounds) for ranges of sentences between begin and end, in threads if there are enough sentences."""
     if n_jobs <= 1 or end - begin < 2 * n_jobs:
         return [part((begin, end))]
     cuts = np.linspace(begin, end, 4 * n_jobs + 1).astype(np.int64).tolist()
@@ -160,9 +160,9 @@ def in_threads(part: Callable[[tuple[int, int]], int], begin: int, end: int, n_j
 
 
 def mean_into_ball(weights: Singles, sums: Singles, rounds: float, radius: float) -> float:
-    """weights <- min(1, radius / norm) weights; returns the factor. rounds * weights - sums stays as it is.
+    """weights <- min(1, radius / norm) weights; returns the factor. rounds * weights - sums does not change.
 
-    That is the sum of the weights over the rounds, of which a solver gives the mean.
+    The latter is the sum of the weights over the rounds, from which solvers compute the mean.
 
     >>> weights, sums = np.array([3, 4], dtype=np.float32), np.array([1, 1], dtype=np.float32)
     >>> mean_into_ball(weights, sums, 2.0, 2.5), weights, 2.0 * weights - sums
@@ -185,6 +185,6 @@ def block_view(weights: Singles, layout: ArcLayout, f: int, slot: int) -> Single
 
 
 def weight_count(templates: ArcTemplates, layout: ArcLayout) -> int:
-    """Return how many weights the templates have; padding does not count."""
+    """Return the number of weights of the templates; padding does not count."""
     rows = layout.counts
     return sum(rows[f] * LENGTHS[slot] for f, slot in templates.places)

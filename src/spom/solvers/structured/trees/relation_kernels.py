@@ -34,7 +34,7 @@ Ids = NDArray[np.int32]
 
 
 class Relations(NamedTuple):
-    """`total` relations; a row of weights has `width` entries. `root` is the one of words below the root, or -1."""
+    """`total` relations; a row of weights has `width` entries. `root` is that of words below the root, or -1."""
 
     total: Annotated[int, "int64"]
     width: Annotated[int, "int64"]
@@ -42,7 +42,7 @@ class Relations(NamedTuple):
 
 
 class LabelTable(NamedTuple):
-    """The rows of weights that are not zero alone, after one that is: row r is at places[r]."""
+    """Only the non-zero rows of weights, after one zero row: row r is at places[r]."""
 
     places: Annotated[Ids, "int32[::1]"]
     weights: Annotated[Singles, WEIGHTS]
@@ -51,7 +51,7 @@ class LabelTable(NamedTuple):
 class LabelSums(NamedTuple):
     """Weights of relations (and a view of them for scoring), the sums of their mean, and the largest step.
 
-    Row r is at places[r], or at r where there are no places.
+    Row r is at places[r], or at r if there are no places.
     """
 
     places: Annotated[Ids, "int32[::1]"]
@@ -63,7 +63,7 @@ class LabelSums(NamedTuple):
 
 @kernel("void(Sentence, Layout, int64[:, ::1])")
 def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
-    """rows[m, f]: the row of template f for the arc into word m (from 1) of the sentence's tree."""
+    """rows[m, f] = the row of template f for the arc into word m (from 1) of the sentence's tree."""
     families, tree, n = layout.families, sentence.guide, sentence.n
     F = families.shape[0]
     sides = np.empty((layout.ends.size - 1, n + 1), dtype=np.int64)
@@ -71,7 +71,7 @@ def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
     arcs, pairs = np.empty((2, n), dtype=np.int64), np.empty((4, n), dtype=np.int64)
     side_codes(sentence, layout.ends, layout.atoms, sides)
     addends(families, sides, n, heads, modifiers)
-    # What a template's slot adds, for each kind of slot: nothing, the direction, direction and distance.
+    # The code of each kind of slot: nothing, the direction, direction and distance.
     slots = np.zeros((3, n + 1), dtype=np.int64)
     for m in range(1, n + 1):
         h = tree[m]
@@ -95,7 +95,7 @@ def label_rows(sentence: Sentence, layout: Layout, rows: Ints) -> None:
 
 @kernel(f"void({WEIGHTS}, int64[:, ::1], int64, int64, float32[::1])")
 def score_labels(weights: Singles, words: Ints, m: int, width: int, out: Singles) -> None:
-    """The score of each relation of word m: the sum of its rows. Those of the next word are prefetched."""
+    """Compute the score of each relation of word m, as the sum of its rows; prefetch those of the next word."""
     out[:] = 0.0
     rows, following = words[m], words[min(m + 1, words.shape[0] - 1)]
     for f in range(rows.size):
@@ -109,7 +109,7 @@ def score_labels(weights: Singles, words: Ints, m: int, width: int, out: Singles
 
 @kernel("int64(float32[::1], int64, int64)")
 def best_other(scores: Singles, count: int, y: int) -> int:
-    """The best relation but y, or -1; ties go to the lower one."""
+    """Return the best relation except y, or -1; ties go to the lower one."""
     best = -1
     for k in range(count):
         if k != y and (best < 0 or scores[k] > scores[best]):
@@ -133,7 +133,7 @@ def mark_rows(corpus: Corpus, count: int, layout: Layout, used: NDArray[np.bool_
 def learn_labels(
     corpus: Corpus, gold: Ints, order: Ints, layout: Layout, relations: Relations, to: LabelSums, rounds: float
 ) -> float:
-    """A margin step for each word whose gold relation does not win by one; the sum of the losses.
+    """Take a margin step for each word whose gold relation does not win by 1; return the sum of the losses.
 
     The trees are the guides of the corpus; `rounds` words were seen before.
     """
@@ -175,9 +175,9 @@ def learn_labels(
 def find_labels(
     corpus: Corpus, order: Ints, layout: Layout, relations: Relations, table: LabelTable, out: Ints
 ) -> None:
-    """The best relation of each word of some sentences, laid out as the codes are; the trees are the guides.
+    """Find the best relation of each word of some sentences, in the layout of the codes; the trees are the guides.
 
-    Words below the root have the relation of the root, where there is one, and no others have it.
+    Words below the root get the relation of the root, if there is one, and no other words get it.
     """
     F, root = layout.families.shape[0], relations.root
     scores = np.empty(relations.width, dtype=np.float32)

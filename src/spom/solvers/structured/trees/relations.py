@@ -36,9 +36,9 @@ from spom.solvers.structured.trees.space import corpus_of, layout_of
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Weights of relations, all in rows that are padded to whole cache lines, or `Entries`, with unpadded rows.
+    """Weights of relations: all, in rows padded to whole cache lines, or `Entries`, with unpadded rows.
 
-    `root` is the relation that all words below the root have, and no others, or -1 where there is none such.
+    `root` is the relation of all words below the root and of no others, or -1 if there is none.
     """
 
     templates: ArcTemplates
@@ -56,14 +56,14 @@ class LabelModel:
 
     @cached_property
     def table(self) -> LabelTable:
-        """The weights as parsing uses them."""
+        """The weights as used for parsing."""
         alive = np.zeros(self.layout.rows, dtype=bool)
         alive[self.entries().places // len(self.names)] = True
         places = np.where(alive, np.cumsum(alive), 0)
         return LabelTable(places.astype(np.int32), read_only(self._spread(places)))
 
     def _spread(self, places: Ints) -> Singles:
-        """Weights in memory, row r as row places[r]."""
+        """Return weights in their memory layout, with row r as row places[r]."""
         width = label_width(len(self.names))
         weights = aligned_singles((int(places.max(initial=0)) + 1) * width)
         found, values = self.entries()
@@ -72,7 +72,7 @@ class LabelModel:
         return weights
 
     def entries(self) -> Entries:
-        """Return all weights that are not zero; a row has as many places as there are relations."""
+        """Return all weights that are not zero; a row has one place per relation."""
         if isinstance(self.stored, Entries):
             return self.stored
         width, count = label_width(len(self.names)), len(self.names)
@@ -83,7 +83,7 @@ class LabelModel:
         return {name: value for name, value in vars(self).items() if name not in ("weights", "table")}
 
     def find(self, codes: ArcCodes, trees: Ints, n_jobs: int = 1) -> Ints:
-        """The relation of each word to its head in `trees`, as indices of `names`; both laid out as the codes are."""
+        """Return the relation of each word to its head in `trees`, as an index of `names`, in the codes' layout."""
         out = np.zeros(codes.codes.shape[1], dtype=np.int64)
 
         corpus, layout = corpus_of(codes, trees), layout_of(self.templates, self.layout)
@@ -98,7 +98,7 @@ class LabelModel:
 
 
 def label_width(count: int) -> int:
-    """Return the entries of a row: the relations, up to whole cache lines."""
+    """Return the number of entries of a row: one per relation, padded to whole cache lines."""
     return -(-count // LINE) * LINE
 
 
@@ -122,12 +122,12 @@ def relations_of(count: int, root: int = -1) -> Relations:
     cost="O(templates * relations) per word",
 )
 class LabelLearner(TreeLearner):
-    """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` gives the mean.
+    """Averaged margin steps on the relations of gold arcs; `epoch()` makes a pass, `model()` returns the mean.
 
-    With `rows` it has weights for these alone, in their order; `rows_of` gives those of some sentences. Each pass ends
+    With `rows` it has weights for these only, in their order; `rows_of` returns those of some sentences. Each pass ends
     with the projection onto the ball of `radius` (Algorithm 3 of SPOM).
     After `feed`, iterating yields a `State` after each pass, without end: its `theta` is the iterate (a copy unless
-    `copies=False`), `internal` has the sums of the average. `restore` resumes from a state, to the same bits.
+    `copies=False`), `internal` has the sums of the average. `restore` resumes from a state, with the same bits.
 
     >>> from spom.solvers import examples
     >>> made, data = examples.two_relations()
@@ -160,7 +160,7 @@ class LabelLearner(TreeLearner):
         self.weights = aligned_singles(count * label_width(len(names)))
         self.sums = aligned_singles(self.weights.size)
         self.rounds = 0.0
-        # Which relations were seen below the root, and which elsewhere.
+        # Masks of the relations seen below the root, and elsewhere.
         self.seen = np.zeros((2, len(names)), dtype=bool)
 
     def feed(self, codes: ArcCodes, trees: Ints, gold: Ints) -> Self:
@@ -170,14 +170,14 @@ class LabelLearner(TreeLearner):
 
     @property
     def words(self) -> int:
-        """How many words a pass goes over."""
+        """The number of words in a pass."""
         return 0 if self._data is None else int(self._data[0].sizes.sum())
 
     def _kept(self) -> dict[str, Any]:
         return {"sums": self.sums, "seen": self.seen}
 
     def epoch(self) -> State:
-        """Make one pass over all sentences in random order; the loss is the mean of a word."""
+        """Make one pass over all sentences in random order; the loss is the mean per word."""
         if self._data is None:
             raise ValueError("feed() the sentences first")
         begin, (codes, trees, gold) = time.perf_counter(), self._data
@@ -206,7 +206,7 @@ class LabelLearner(TreeLearner):
         return self.model_of(mean, self.root)
 
     def model_of(self, weights: Singles, root: int) -> LabelModel:
-        """Return these weights as a model; a root that is no relation counts as none."""
+        """Return these weights as a model; an invalid root counts as none."""
         root = root if -1 <= root < len(self.names) else -1
         return LabelModel(self.templates, self.layout, self.names, weights, root)
 

@@ -1,7 +1,7 @@
-"""Compiled: scores of all arcs of a sentence, and the tree that is best for them.
+"""Compiled: scores of all arcs of a sentence, and the best tree for them.
 
-Nearly all the time goes into reading weights at random places. So the families are the outer loop: within one, the
-reads of all arcs stay in that family's table, and they are prefetched while the family before is summed.
+Reading weights at random places takes nearly all the time. So the families are the outer loop: within one, the reads
+of all arcs stay in that family's table, and they are prefetched while the previous family is summed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SLOTS = sum(LENGTHS)
 def score_sets(
     layout: Layout, f: int, space: Space, count: int, weights: Singles, scales: Singles, out: Singles
 ) -> None:
-    """The part of the scores that a family with a set of words between has: one row for each tag between."""
+    """Add the scores of a family with a set of words between: one row per tag between."""
     family, arcs, pairs = layout.families[f], space.arcs, space.pairs
     k = index_of(layout.sets, family[SET])
     tags, counts = space.tags[k], space.counts[k]
@@ -78,7 +78,7 @@ def score_sets(
 
 @kernel(f"boolean({VECTOR}, int64)")
 def of_one_side(family: Ints, side: int) -> bool:
-    """Whether a family looks at the head alone (side 0), or at the modifier alone (1)."""
+    """Tell whether a family reads only the head (side 0), or only the modifier (1)."""
     return bool(family[side] >= 0 and family[1 - side] < 0 and family[PAIR] < 0 and family[SET] < 0)
 
 
@@ -86,9 +86,9 @@ def of_one_side(family: Ints, side: int) -> bool:
 def add_words(
     families: Ints, side: int, addends: Ints, n: int, weights: Singles, scales: Singles, out: Singles
 ) -> None:
-    """out[w]: the sum over the families of one side of the rows of word w, as if all slots were there.
+    """out[w] = the sum over the families of one side of the rows of word w, with all slots.
 
-    Arcs are many, words few.
+    This pays off because there are many more arcs than words.
     """
     out[: n + 1] = 0.0
     for f in range(families.shape[0]):
@@ -111,7 +111,7 @@ def add_words(
 def find_places(
     family: Ints, arcs: Ints, heads: Ints, modifiers: Ints, pairs: Ints, count: int, weights: Singles, out: Places
 ) -> None:
-    """Where the row of each arc begins in the weights; the rows are prefetched."""
+    """Find the start of each arc's row in the weights, and prefetch the rows."""
     mask, start, wide, pair, stride = family[MASK], family[START], family[WIDE], family[PAIR], family[BY_PAIR]
     head, modifier = arcs[HEAD_OF], arcs[MODIFIER_OF]
     if pair >= 0:
@@ -139,7 +139,7 @@ def add_family(
     scales: Singles,
     out: Singles,
 ) -> None:
-    """Add the weights that a family has for each arc: up to three."""
+    """Add a family's weights of each arc, up to three."""
     s0, s1, s2 = scales[0], scales[1], scales[2]
     # Unsigned indices need no test for negative ones, which would cost as much as the rest.
     if family[AT] >= 0:
@@ -184,7 +184,7 @@ def score_arcs(
         if of_one_side(families[f], 0) or of_one_side(families[f], 1):
             continue
         find_places(families[f], arcs, heads[f], modifiers[f], pairs, count, weights, places[turn])
-        # While memory brings what this family needs, the one before is summed.
+        # While this family's rows are being loaded, the previous one is summed.
         turn = 1 - turn
         if waiting >= 0:
             add_family(families[waiting], places[turn], sides, bins, count, weights, scales[waiting], out)
@@ -195,7 +195,7 @@ def score_arcs(
 
 @kernel("int64(float64[:, ::1], boolean, int64[::1])")
 def best_tree(matrix: Floats, projective: bool, out: Ints) -> int:
-    """The best tree with one root; 1, or 0 where there is none."""
+    """Find the best tree with one root; return 1, or 0 if there is none."""
     if projective:
         return int(eisner(matrix, True, out))
     return int(arborescence(matrix, True, out))
@@ -203,7 +203,7 @@ def best_tree(matrix: Floats, projective: bool, out: Ints) -> int:
 
 @kernel("void(int64[:, ::1], int64, float32[::1], float64[:, ::1])")
 def to_matrix(arcs: Ints, count: int, scores: Singles, matrix: Floats) -> None:
-    """Scores of arcs as a matrix of head by modifier, -inf where there is no arc."""
+    """Write the scores of arcs to a matrix of head by modifier, with -inf for no arc."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
             matrix[i, j] = -np.inf
@@ -222,9 +222,9 @@ def parse_sentences(
     out: Ints,
     scores_out: Floats,
 ) -> int:
-    """The heads of some sentences in `out`, laid out as the codes are; returns how many arcs were scored.
+    """Write the heads of some sentences to `out`, in the layout of the codes; return the number of scored arcs.
 
-    With `scores_out` (for a single sentence) the matrix of scores is written there, and no tree is sought.
+    With `scores_out` (for a single sentence) the matrix of scores is written there, and no tree is searched.
     """
     F, longest = layout.families.shape[0], longest_sentence(corpus, order)
     space = make_space(longest, F, layout.sets.size)
@@ -236,7 +236,7 @@ def parse_sentences(
         if n == 0:
             continue
         matrix, tree = np.empty((n + 1, n + 1)), np.empty(n, dtype=np.int64)
-        # Where the filter leaves no tree, all arcs are scored.
+        # If the filter leaves no tree, all arcs are scored.
         for attempt in range(2):
             count = prepare(sentence, layout, limits if attempt == 0 else nothing, space)
             score_arcs(layout, space, count, n, weights, scales, scores)

@@ -1,12 +1,12 @@
-r"""Which templates of arcs a parser needs: group dual averaging of a random field over trees, in one pass.
+r"""Selection of the arc templates that a parser needs: one pass of group dual averaging of a random field over trees.
 
     theta_m = -eta u_m max(0, 1 - t s d_m / norm(u_m)),   u_m the sum of all gradients of template m in t rounds
 
 for the group lasso of strength s, and the prox of any other penalty of block norms in its place. As for chains
-(`spom.solvers.structured.chains.select`), sums of gradients average the noise of single sentences away; templates that
-explain nothing stay at exactly zero. The weights d_m are sqrt(concentration), scaled to mean one: a template with few
-frequent features has larger sums of pure noise than one with many rare ones. What is kept is then learnt alone, under
-the part of the penalty on single weights, if it has one: l1 parts make single weights zero there (`sparse`).
+(`spom.solvers.structured.chains.select`), sums of gradients average the noise of single sentences away, and templates
+that explain nothing stay exactly zero. The weights d_m are sqrt(concentration), scaled to mean 1: a template with few
+frequent features has larger sums of pure noise than one with many rare ones. Then only the kept templates are learnt,
+under the part of the penalty on single weights, if any: its l1 part makes single weights zero (`sparse`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from spom.solvers.structured.trees.learning import (
 )
 from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, make_space, places_of, prepare
 
-# Sentences that a selection looks at, at least, and the share of a large treebank. Not tuned.
+# The minimum number of sentences that a selection uses, and its share of a large treebank. Not tuned.
 LEAST, SHARE = 1500, 0.2
-# Small tables are good enough to choose by, and much faster: those of pruning.
+# Small tables, as in pruning, are good enough for a selection, and much faster.
 BITS = 14
 
 
 def looked_at(sentences: int) -> int:
-    """Return the number of sentences that a selection looks at.
+    """Return the number of sentences that a selection uses.
 
     >>> looked_at(400), looked_at(5000), looked_at(20_000)
     (400, 1500, 4000)
@@ -54,7 +54,7 @@ def looked_at(sentences: int) -> int:
 
 
 def after_selection(penalty: Any, count: int) -> Any:
-    """Return the part of a penalty that acts on the single weights of the templates that are left, or None.
+    """Return the part of a penalty that acts on the single weights of the remaining templates, or None.
 
     >>> from spom.penalties import GroupLasso, SparseGroupLasso
     >>> after_selection(SparseGroupLasso(0.5, l1_ratio=0.2), 69), after_selection(GroupLasso(0.5), 69)
@@ -66,7 +66,7 @@ def after_selection(penalty: Any, count: int) -> Any:
 
 @dataclass(frozen=True)
 class TemplateSelection:
-    """Of the templates `names` those with the indices `kept` stay: their evidence norm(u_m) / (t d_m) was enough."""
+    """The templates `names[kept]` are kept, as their evidence norm(u_m) / (t d_m) is high enough."""
 
     names: list[str]
     kept: Ints
@@ -76,13 +76,13 @@ class TemplateSelection:
     seconds: float
 
     def __repr__(self) -> str:
-        """One line."""
+        """Return one line."""
         return f"TemplateSelection({self.kept.size} of {len(self.names)} templates kept, {self.sentences} sentences)"
 
 
 @kernel("void(Task, int64[::1], Layout, Learnt)")
 def count_arcs(task: Task, order: Ints, layout: Layout, to: Learnt) -> None:
-    """Add one for each feature of each arc that is scored: the norms of blocks are those of counts."""
+    """Add 1 for each feature of each scored arc, so that the norms of blocks are those of counts."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
@@ -93,7 +93,7 @@ def count_arcs(task: Task, order: Ints, layout: Layout, to: Learnt) -> None:
 
 @kernel("void(TreeRule, float64[::1], float64, float64, Learnt, Learnt)")
 def dual_scales(rule: TreeRule, metric: Floats, eta: float, t: float, sums: Learnt, now: Learnt) -> None:
-    """The scale of each template in `now`, -prox(b)_m / (d_m norm(u_m)) with b_m = eta norm(u_m) / d_m."""
+    """Set each template's scale in `now` to -prox(b)_m / (d_m norm(u_m)), with b_m = eta norm(u_m) / d_m."""
     count = rule.places.shape[0]
     before, after = np.empty(count), np.empty(count)
     for m in range(count):
@@ -109,7 +109,7 @@ def dual_scales(rule: TreeRule, metric: Floats, eta: float, t: float, sums: Lear
 def select_rounds(
     task: Task, order: Ints, layout: Layout, rule: TreeRule, metric: Floats, eta: float, sums: Learnt, now: Learnt
 ) -> None:
-    """One round of dual averaging for each sentence; `sums` and `now` share a table, and have scales of their own."""
+    """Run one round of dual averaging per sentence; `sums` and `now` share a table, but have their own scales."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
     nothing, scratch = np.empty((0, 0)), np.empty(0)
     for t in range(order.size):
@@ -146,7 +146,7 @@ class ArcSample:
         return np.asarray(np.where(root > 0.0, root, 1.0) / (root.mean() if root.any() else 1.0))
 
     def run(self, norms: Any, metric: Floats, projective: bool) -> tuple[Floats, Ints]:
-        """Return (evidence of each template, those that are left) after a pass under a penalty of their norms."""
+        """Return (evidence of each template, remaining templates) after a pass under a penalty of their norms."""
         sums = self._table()
         now = sums._replace(blocks=sums.blocks.copy())
         now.blocks[SCALE] = 0.0
@@ -167,7 +167,7 @@ def small_templates(templates: ArcTemplates) -> ArcTemplates:
 
 
 def drawn_sentences(codes: ArcCodes, seed: Any) -> Ints:
-    """Return the sentences that a selection looks at."""
+    """Return a random sample of sentences for a selection."""
     total = codes.first.size
     return np.random.default_rng(seed).permutation(total)[: looked_at(total)]
 

@@ -1,4 +1,4 @@
-"""SPOM, MIRA and their kin for arc-factored parsers, as an iterator of states: one state per epoch."""
+"""SPOM, MIRA and related methods for arc-factored parsers, as an iterator of states, one per epoch."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from spom.solvers.structured.trees.learning import NORM, SCALE, SUM, Learnt, Tas
 from spom.solvers.structured.trees.model import ArcModel
 from spom.solvers.structured.trees.space import Layout, arc_limits, layout_of, places_of
 
-# The first step of each loss times the number of templates; for MIRA the largest step. How flat the
-# optimum is was not recorded.
+# The first step of each loss times the number of templates; for MIRA the largest step. It was not recorded how flat the
+# optimum is.
 STEPS = {"mira": 1.0, "hinge": 0.3, "perceptron": 1.0, "log": 1.0}
 
 
 @kernel("void(Layout, Learnt, float64, float32[::1])")
 def averages(layout: Layout, learnt: Learnt, rounds: float, out: Singles) -> None:
-    """out = (S w - u) / rounds, the mean of theta over the rounds; with no rounds, theta. `out` is zero before."""
+    """out = (S w - u) / rounds, the mean of theta over the rounds; with no rounds, theta. `out` must be zero."""
     families, weights, sums, blocks = layout.families, learnt.weights, learnt.sums, learnt.blocks
     for f in range(families.shape[0]):
         end = families[f + 1, BASE] if f + 1 < families.shape[0] else layout.rows
@@ -61,15 +61,16 @@ def averages(layout: Layout, learnt: Learnt, rounds: float, out: Singles) -> Non
     cost="O(templates) per arc",
 )
 class ArcSolver(TreeLearner):
-    """min over theta of Omega(theta) + (1/N) sum_i L(theta; sentence i, tree i), one sentence after another.
+    """min over theta of Omega(theta) + (1/N) sum_i L(theta; sentence i, tree i), one sentence at a time.
 
     `loss` is `"mira"` (the smallest step that makes the cost-augmented hinge zero, at most `step`), `"hinge"`,
     `"perceptron"` or `"log"` (a random field over trees). `penalty` is None or one of the block norms (`SparseMKL`:
-    SPOM, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, ...), each template a block. `step` defaults to a multiple of one over
-    the number of templates, and falls as one over the square root of the epoch for all losses but MIRA. Each round
-    ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM); `spom.theory.structured_radius` has one
-    that holds the optimum. Iterating yields a `State` after each epoch, without end: its `theta` is the iterate (a copy
-    unless `copies=False`), `internal` has the sums of the average. `start` resumes from a state, to the same bits.
+    SPOM, `GroupLasso`, `LqMKL`, `ElasticNetMKL`, ...), with a block per template. `step` defaults to a multiple of 1
+    over the number of templates, and falls as 1 over the square root of the epoch for all losses except MIRA. Each
+    round ends with the projection onto the ball of `radius` (Algorithm 3 of SPOM); `spom.theory.structured_radius`
+    gives one that contains the optimum. Iterating yields a `State` after each epoch, without end: its `theta` is the
+    iterate (a copy unless `copies=False`), `internal` has the sums of the average. `start` resumes from a state, with
+    the same bits.
 
     >>> from spom.solvers import examples
     >>> solver = ArcSolver(*examples.two_trees(), seed=0)
@@ -130,7 +131,7 @@ class ArcSolver(TreeLearner):
         return self._state(loss / max(order.size, 1), size)
 
     def _pass(self, order: Ints, size: float) -> float:
-        """Make one round for each sentence of `order`, and return the sum of the losses."""
+        """Run one round per sentence of `order`, and return the sum of the losses."""
         task = Task.of(self.codes, self.gold, self.limits, self.guides)
         return float(learn(task, order, np.full(order.size, size), self._compiled(), self._rule(), self._learnt()))
 
@@ -146,7 +147,7 @@ class ArcSolver(TreeLearner):
         return TreeRule.of(self.templates, loss, self.projective, norms, self.radius)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Ints | None = None) -> None:
-        """Learn from other sentences, of the same words and templates."""
+        """Learn from other sentences, with the same vocabularies and templates."""
         self.limits = arc_limits(self.templates, codes, gold, self.limits)
         self.codes, self.gold, self.guides = codes, gold, guides
 
@@ -179,8 +180,8 @@ class ArcSolver(TreeLearner):
         return self._saved(step=size, loss=loss, objective=loss + penalty, block_norms=norms)
 
     def restore(self, state: State) -> None:
-        """Resume from a state, to the same bits."""
-        # Models that were made before have these limits.
+        """Resume from a state, with the same bits."""
+        # Earlier models share these limits.
         self.limits = self.limits.copy()
         super().restore(state)
 

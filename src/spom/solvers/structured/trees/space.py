@@ -1,4 +1,4 @@
-"""Compiled: the arcs of one sentence that are worth scoring, with the data that scoring and learning read."""
+"""Compiled: the arcs of one sentence that are worth scoring, with the data for scoring and learning."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_GUIDES: Ints = np.empty(0, dtype=np.int64)
 
 
 class Layout(NamedTuple):
-    """A layout of templates as kernels take it; `sets` are the columns of which tags between words are features."""
+    """A layout of templates as kernels take it; `sets` are the columns whose tags between words are features."""
 
     ends: Annotated[Ints, VECTOR]
     atoms: Annotated[Ints, TABLE]
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 class Space(NamedTuple):
     """Memory for the arcs of a sentence: `arcs`, the attributes of `pairs`, the `tags` between words and their counts.
 
-    `heads` and `modifiers` have what each word adds to the rows of each family.
+    `heads` and `modifiers` have the terms of each word in the rows of each family.
     """
 
     arcs: Annotated[Ints, "int64[:, ::1]"]
@@ -78,7 +78,7 @@ def places_of(templates: ArcTemplates) -> Ints:
 
 @kernel("Space(int64, int64, int64)")
 def make_space(longest: int, families: int, sets: int) -> Any:
-    """Memory for sentences of up to `longest` words."""
+    """Allocate memory for sentences of up to `longest` words."""
     N, F = longest + 1, families
     return Space(
         np.empty((4, N * N), dtype=np.int64),
@@ -92,7 +92,7 @@ def make_space(longest: int, families: int, sets: int) -> Any:
 
 @kernel(f"int64(Sentence, Layout, {LIMITS}, Space)")
 def prepare(sentence: Sentence, layout: Layout, limits: Shorts, space: Space) -> int:
-    """Everything that scoring a sentence needs, in `space`; returns how many arcs there are."""
+    """Fill `space` with everything for scoring a sentence; return the number of arcs."""
     prepare_words(sentence, layout, space)
     count = int(candidates(sentence, layout.upos, limits, space.arcs))
     prepare_pairs(sentence, layout, count, space)
@@ -101,7 +101,7 @@ def prepare(sentence: Sentence, layout: Layout, limits: Shorts, space: Space) ->
 
 @kernel("void(Sentence, Layout, Space)")
 def prepare_words(sentence: Sentence, layout: Layout, space: Space) -> None:
-    """What words add to the rows of each family, and the tags between them."""
+    """Compute the terms of words in the rows of each family, and the tags between them."""
     sides = np.empty((layout.ends.size - 1, sentence.n + 1), dtype=np.int64)
     side_codes(sentence, layout.ends, layout.atoms, sides)
     addends(layout.families, sides, sentence.n, space.heads, space.modifiers)
@@ -111,7 +111,7 @@ def prepare_words(sentence: Sentence, layout: Layout, space: Space) -> None:
 
 @kernel("void(Sentence, Layout, int64, Space)")
 def prepare_pairs(sentence: Sentence, layout: Layout, count: int, space: Space) -> None:
-    """The attributes of arcs as pairs."""
+    """Compute the attributes of arcs as pairs."""
     families = layout.families
     for which in range(space.pairs.shape[0]):
         for f in range(families.shape[0]):
@@ -122,14 +122,14 @@ def prepare_pairs(sentence: Sentence, layout: Layout, count: int, space: Space) 
 
 @kernel(f"int64({VECTOR}, int64)")
 def index_of(sets: Ints, which: int) -> int:
-    """The place of a column among the sets."""
+    """Return the place of a column among the sets."""
     k = 0
     while sets[k] != which:
         k += 1
     return k
 
 
-# --- which arcs are worth scoring: pairs of tags in one direction, up to a distance that trees have shown -------
+# --- arcs worth scoring: pairs of tags in one direction, up to the largest distance seen in trees -------
 
 # A limit that lets every arc pass.
 ANY = 30000
@@ -137,7 +137,7 @@ ANY = 30000
 
 @kernel(f"void({CODES}, int64, {VECTOR}, {VECTOR}, {VECTOR}, int16[:, :, ::1])")
 def widen_limits(codes: Codes, column: int, first: Ints, sizes: Ints, gold: Ints, limits: Shorts) -> None:
-    """limits[direction, tag of the head, tag of the modifier] = the largest distance of an arc; 1 below the root."""
+    """limits[direction, tag of head, tag of modifier] = the largest distance of an arc; 1 for arcs from the root."""
     for s in range(first.size):
         a = first[s]
         for m in range(1, sizes[s] + 1):
@@ -151,7 +151,7 @@ def widen_limits(codes: Codes, column: int, first: Ints, sizes: Ints, gold: Ints
 def arc_limits(templates: ArcTemplates, codes: ArcCodes, gold: Ints, known: Shorts | None = None) -> Shorts:
     """Return the limits that let every arc of these trees pass, widened from `known`; unknown tags have none.
 
-    `gold` is laid out as the codes are, with any number at the places of roots.
+    `gold` has the layout of the codes, with any number at the places of roots.
     """
     column, radix = templates.columns.index("upos"), templates.radix("upos")
     limits = np.zeros((2, radix, radix), dtype=np.int16) if known is None else known.copy()

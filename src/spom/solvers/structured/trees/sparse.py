@@ -1,10 +1,10 @@
-r"""Arc-factored parsers with single weights at exactly zero: dual averaging of l1 norm1 + l2/2 norm2^2.
+r"""Arc-factored parsers with single weights that are exactly zero: dual averaging of l1 norm1 + l2/2 norm2^2.
 
     theta_t = inside * soft(u_t, l1 A_t) / (1 + l2 A_t),   u_t = -(sum of step times gradient),   A_t = sum of the steps
 
-The step of a round is that of `ArcSolver` (for MIRA it is smaller than the one that A counts), so that without a
-penalty this is `ArcSolver`. A mean of weights has no zeros; the model is made from the means of u and A instead, which
-is dual averaging whose rounds count less and less, and without a penalty the mean of the weights.
+The step of a round is that of `ArcSolver` (for MIRA it is smaller than the one that A counts), so without a penalty
+this is `ArcSolver`. A mean of weights has no zeros. So the model uses the means of u and A instead, which is dual
+averaging with decreasing weights of the rounds, and without a penalty the mean of the weights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from spom.solvers.structured.trees.scoring import find_places, to_matrix
 from spom.solvers.structured.trees.solver import ArcSolver
 from spom.solvers.structured.trees.space import WEIGHTS, Layout, Places, Space, index_of, make_space, prepare
 
-# Entries of `passed`: the sum of the steps so far, its sum over rounds, and what brings the weights into the ball.
+# Entries of `passed`: the sum of the steps so far, its sum over rounds, and the factor that brings the weights into
+# the ball.
 STEPS, STEP_SUM, INSIDE = range(3)
 
 
@@ -66,7 +67,7 @@ def soft(w: np.float32, cut: np.float32) -> np.float32:
 
 @kernel("void(Layout, int64, Space, int64, Shrunk, float32[::1])")
 def add_shrunk_sets(layout: Layout, f: int, space: Space, count: int, of: Shrunk, out: Singles) -> None:
-    """Add what a family with a set of words between has for each arc."""
+    """Add the weights of a family with a set of words between, for each arc."""
     family, arcs, k = layout.families[f], space.arcs, index_of(layout.sets, layout.families[f, SET])
     for a in range(count):
         h, m = arcs[HEAD_OF, a], arcs[MODIFIER_OF, a]
@@ -84,7 +85,7 @@ def add_shrunk_sets(layout: Layout, f: int, space: Space, count: int, of: Shrunk
 
 @kernel("void(Layout, int64, Space, uint64[::1], int64, Shrunk, float32[::1])")
 def add_shrunk(layout: Layout, f: int, space: Space, places: Places, count: int, of: Shrunk, out: Singles) -> None:
-    """Add what any other family has for each arc: up to three weights."""
+    """Add the weights of any other family for each arc, up to three."""
     family, sides, bins, weights, cut = layout.families[f], space.arcs[SIDE], space.arcs[BIN], of.weights, of.cut
     if family[AT] >= 0:
         at = np.uint64(family[AT])
@@ -102,7 +103,7 @@ def add_shrunk(layout: Layout, f: int, space: Space, places: Places, count: int,
 
 @kernel("void(Layout, Space, int64, Shrunk, float32[::1])")
 def shrunk_scores(layout: Layout, space: Space, count: int, of: Shrunk, out: Singles) -> None:
-    """out[a] = the sum over templates of theta of arc a; a family is summed while memory brings the next one."""
+    """out[a] = the sum over templates of theta of arc a; a family is summed while the next one is being loaded."""
     places, turn, waiting = np.empty((2, count), dtype=np.uint64), 0, -1
     out[:count] = 0.0
     for f in range(layout.families.shape[0]):
@@ -141,7 +142,7 @@ def sparse_rounds(
     to: Learnt,
     passed: Floats,
 ) -> float:
-    """One round for each sentence of `order`, with its step (for MIRA the largest step); the sum of the losses met."""
+    """Run one round per sentence of `order`, with its step (for MIRA the largest step); return the sum of losses."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
     nothing, scratch, total = np.empty((0, 0)), np.empty(0), 0.0
     for t in range(order.size):
@@ -176,8 +177,8 @@ class SparseArcSolver(ArcSolver):
     """min over theta of l1 norm1(theta) + l2/2 norm2(theta)^2 + (1/N) sum_i L(theta; sentence i, tree i).
 
     Dual averaging: `penalty` is `L1`, `ElasticNet` or a sum of such, and weights that explain too little are exactly
-    zero, in each iterate and in `model()`. The projection onto the ball of `radius` comes after each pass. Everything
-    else is as in `ArcSolver`; `internal` of a state has the sums that weights are made from.
+    zero, in each iterate and in `model()`. The projection onto the ball of `radius` follows each pass. Everything
+    else is as in `ArcSolver`; `internal` of a state has the sums behind the weights.
 
     >>> from spom.solvers import examples
     >>> solver = SparseArcSolver(*examples.two_trees(), penalty=L1(0.01), seed=0)
@@ -209,7 +210,7 @@ class SparseArcSolver(ArcSolver):
         return float(found)
 
     def _inside(self, weights: Singles) -> float:
-        """What brings weights into the ball."""
+        """Return the factor that brings weights into the ball."""
         size = float(np.sqrt(np.einsum("i,i->", weights, weights, dtype=np.float64)))
         return min(1.0, self.radius / size) if size > 0.0 else 1.0
 
@@ -236,7 +237,7 @@ class SparseArcSolver(ArcSolver):
         return replace(found, theta=theta, objective=loss + omega, internal=internal)
 
     def restore(self, state: State) -> None:
-        """Resume from a state, to the same bits."""
+        """Resume from a state, with the same bits."""
         todo = "resume with the data and templates that the state was made with"
         like = {"duals": self.weights, "passed": self.passed}
         kept = check_restored(dict(state.internal), like, todo)

@@ -1,4 +1,4 @@
-"""Random fields over chains to the optimum, with a certificate."""
+"""Random fields over chains, solved to the optimum with a certificate."""
 
 from __future__ import annotations
 

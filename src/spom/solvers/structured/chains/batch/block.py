@@ -1,9 +1,9 @@
-r"""The Hessian of the heaviest weights of a random field as a matrix, to guess the inverse of the whole Hessian.
+r"""The Hessian of the heaviest weights of a random field as a matrix, to approximate the inverse of the whole Hessian.
 
     B = sum over neighbours of Cov(f_{t-1}, f_t, 2 c_t) / 2,
 
-f_t the features of token t and c_t the step into it: exact for the features of one token, half of what neighbours have
-in common, nothing further apart. Each term is a covariance, so that B has no negative eigenvalue.
+with f_t the features of token t and c_t the step into it. It is exact for the features of one token, has half of what
+neighbours have in common, and nothing further apart. Each term is a covariance, so B has no negative eigenvalue.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from spom.core.arrays import Floats, Ints
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.batch.curvature import Chains, Curvature
 
-# Weights of features in the matrix, beside all of the chain: with 600, 1500 and 3000 steps were equally good on
-# CoNLL-2000, and the matrix took .5, .8 and 1.2 s.
+# The number of feature weights in the matrix, in addition to all of the chain: with 600, 1500 and 3000 steps were
+# equally good on CoNLL-2000, and the matrix took .5, .8 and 1.2 s.
 HEAVIEST = 600
-# Tokens whose best label is above 1 - EVIDENT, and labels below a tenth of it, are left out. Not tuned.
+# Tokens whose best label is above 1 - EVIDENT, and labels below a tenth of it, are skipped. Not tuned.
 EVIDENT = 0.03
-# What is added to the diagonal, and the part of 1 / diagonal that other weights get: features of one token share their
-# curvature. 1 in place of .3 was slower on CoNLL-2000.
+# RIDGE is added to the diagonal. Other weights get SHARE / diagonal, because features of one token share their
+# curvature. A SHARE of 1 in place of .3 was slower on CoNLL-2000.
 RIDGE, SHARE = 0.5, 0.3
 
 
 @kernel("int64(int64, Chains, int64[::1], float64, int64[::1], int64[::1], float64[::1])")
 def gather(t: int, chains: Chains, place: Ints, evident: float, ids: Ints, slots: Ints, x: Floats) -> int:
-    """The weights of token t that have a place in the matrix, with their slots and values; returns their number."""
+    """Write the weights of token t with a place in the matrix, their slots and values; return their number."""
     at, count, best = chains.at, 0, 0.0
     for z in range(at[t], at[t + 1]):
         best = max(best, chains.probability[z])
@@ -46,7 +46,7 @@ def gather(t: int, chains: Chains, place: Ints, evident: float, ids: Ints, slots
 
 @kernel("void(float64[:, ::1], int64, int64, float64)")
 def add_below(B: Floats, i: int, j: int, value: float) -> None:
-    """Add to an entry and its mirror image, of which the one below the diagonal is kept."""
+    """Add to an entry and its mirror image; only the one below the diagonal is stored."""
     if i >= j:
         B[i, j] += value
     else:
@@ -124,7 +124,7 @@ def add_steps(
 
 
 class Preconditioner:
-    """r -> (H + damping)^-1 r, roughly: the matrix for the heaviest weights and the chain, a diagonal for others."""
+    """r -> (H + damping)^-1 r, approximately: the matrix for the heaviest weights and the chain, else a diagonal."""
 
     def __init__(self, H: Curvature, damping: Floats) -> None:
         diagonal = H.diagonal()
@@ -138,11 +138,11 @@ class Preconditioner:
         B[np.diag_indices(size)] = np.maximum(B.diagonal(), diagonal[self.index]) + damping[self.index] + RIDGE
         try:
             self.factor = cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # rounding: the diagonal alone
+        except LinAlgError:  # rounding: use the diagonal alone
             self.index = self.index[:0]
 
     def __call__(self, r: Floats) -> Floats:
-        """An approximation of (H + damping)^-1 r."""
+        """Return an approximation of (H + damping)^-1 r."""
         out = self.inverse * r
         if self.index.size:
             out[self.index] = cho_solve(self.factor, r[self.index], check_finite=False)

@@ -8,10 +8,10 @@ is exact for a Markov chain: with s_t(a) the score that v gives to label a at to
     M_t(a) = sum_b P(b | a) (c(a, b) + s_{t+1}(b) + M_{t+1}(b))
 
 are the expected scores before and after, and Cov(y_t = a, <v, f>) = p_t(a) (m_t(a) + M_t(a) - mean). Only the weights
-of a working set are looked at, and labels with little probability are sampled: a label below `light` is kept at one
-token in light / p of them, where it counts as `light`. The chains stay chains, so that H is symmetric and has no
-negative eigenvalue, and their sum is hardly changed. On CoNLL-2000 near the optimum, `light` of .01, .003 and .001 gave
-products within 2.6, .9 and .3 % in .021, .028 and .036 s; labels below .001 left out gave 6 % in .020 s.
+of a working set are used, and labels with little probability are sampled: a label below `light` is kept at one token
+in light / p of them, where it counts as `light`. The chains remain chains, so H is symmetric and has no negative
+eigenvalue, and their sum hardly changes. On CoNLL-2000 near the optimum, `light` of .01, .003 and .001 gave products
+within 2.6, .9 and .3 % in .021, .028 and .036 s; dropping labels below .001 gave 6 % in .020 s.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Numbers = NDArray[np.uint32]
 
 
 class Chains(NamedTuple):
-    """Slots are labels that a token may have: those of t are at[t]:at[t + 1], with their probabilities and 1 / these.
+    """Slots are labels that a token may have: those of t are at[t]:at[t + 1], with probabilities and their inverses.
 
-    The steps into token t are steps[step_at[t]:step_at[t + 1]], its slots fastest, none where a sentence starts. Step
-    q goes from slot sources[q] to slot targets[q], and pairs[q] is the place of its weight in the flat table of the
-    chain. The weights at work at slot z are entries[entry_at[z]:entry_at[z + 1]], with their values, or none where all
-    are one. A run, (first token, last token + 1), is a part of a sentence from one token that has one slot to the next,
-    or to an end: runs vary independently of each other.
+    The steps into token t are steps[step_at[t]:step_at[t + 1]], with its slots varying fastest; the first token of a
+    sentence has none. Step q goes from slot sources[q] to slot targets[q], and pairs[q] is the place of its weight in
+    the flat table of the chain. The active weights at slot z are entries[entry_at[z]:entry_at[z + 1]], with their
+    values; no values mean that all are 1. A run, (first token, last token + 1), is a part of a sentence from one token
+    that has one slot to the next, or to an end. Runs vary independently of each other.
     """
 
     labels: Annotated[int, "int64"]
@@ -67,7 +67,7 @@ class Slots(NamedTuple):
 
 @kernel("void(Tokens, float64[:, ::1], float64[:, ::1], float64[:, ::1], float64, Slots)")
 def choose_slots(tokens: Tokens, table: Floats, chain: Floats, weight: Floats, light: float, to: Slots) -> None:
-    """Fill `to` with the labels that are kept, the best one of each token among them.
+    """Fill `to` with the labels that are kept, which include the best one of each token.
 
     Sentences whose scores are too far apart for linear space keep one label per token.
     """
@@ -76,7 +76,7 @@ def choose_slots(tokens: Tokens, table: Floats, chain: Floats, weight: Floats, l
         longest = max(longest, tokens.offsets[i + 1] - tokens.offsets[i])
     unary, share, steps = np.empty((longest, k)), np.empty((longest, k)), np.empty((k, k))
     nodes, ratio = np.zeros((longest, k)), np.zeros((longest, k))
-    # What each label has in store; it is kept whenever that reaches one.
+    # The accumulated mass of each label; the label is kept whenever this reaches 1.
     store = (np.arange(k) + 0.5) / k
     for i in range(len(tokens.offsets) - 1):
         f, n = tokens.offsets[i], tokens.offsets[i + 1] - tokens.offsets[i]
@@ -104,7 +104,7 @@ def choose_slots(tokens: Tokens, table: Floats, chain: Floats, weight: Floats, l
 
 @kernel("int64(Tokens, int32[:, ::1], float64[:, ::1], Slots, Chains)")
 def fill_chains(tokens: Tokens, place: Ids, weight: Floats, slots: Slots, to: Chains) -> int:
-    """Probabilities, steps and entries; returns the number of entries."""
+    """Fill in probabilities, steps and entries; return the number of entries."""
     count, at = 0, to.at
     for i in range(len(tokens.offsets) - 1):
         for t in range(tokens.offsets[i], tokens.offsets[i + 1]):
@@ -144,7 +144,7 @@ def fill_chains(tokens: Tokens, place: Ids, weight: Floats, slots: Slots, to: Ch
 
 
 def runs_of(at: Ints, offsets: Ints) -> Ints:
-    """(first token, last token + 1) of each run that has some token with two slots.
+    """Return (first token, last token + 1) of each run that has some token with two slots.
 
     >>> import numpy as np
     >>> runs_of(np.array([0, 1, 3, 4, 5, 7, 9]), np.array([0, 4, 6]))
@@ -164,9 +164,9 @@ def runs_of(at: Ints, offsets: Ints) -> Ints:
 
 @kernel("void(int64, int64, Chains, float64[::1], float64[::1], float64[:, ::1])")
 def covariances(f: int, to: int, chains: Chains, c: Floats, out: Floats, work: Floats) -> None:
-    """Of one run: work[0] (the scores of v at slots) becomes the covariance of slots; that of steps in `out`.
+    """Turn work[0], the scores of v at the slots of one run, into covariances of slots; add those of steps to `out`.
 
-    Loops go over all steps of a run at once: tokens have few slots, and short loops are slow.
+    Loops go over all steps of a run at once, as tokens have few slots and short loops are slow.
     """
     at, label, p, into = chains.at, chains.label, chains.probability, chains.step_at
     sources, targets, pairs, steps = chains.sources, chains.targets, chains.pairs, chains.steps
@@ -200,7 +200,7 @@ def covariances(f: int, to: int, chains: Chains, c: Floats, out: Floats, work: F
 
 @kernel("void(Chains, float64[::1], float64[::1], float64[::1], float64[::1], float64[:, ::1])")
 def times(chains: Chains, v: Floats, c: Floats, out: Floats, out_c: Floats, work: Floats) -> None:
-    """H (v, c) for weights v of features at work and c of the chain."""
+    """H (v, c) for active weights v of features and c of the chain."""
     out[:] = 0.0
     out_c[:] = 0.0
     at, entry_at, entries, values = chains.at, chains.entry_at, chains.entries, chains.values
@@ -220,7 +220,7 @@ def times(chains: Chains, v: Floats, c: Floats, out: Floats, out_c: Floats, work
 
 @kernel("void(int64[::1], Chains, float64[::1], float64[:, ::1])")
 def diagonals(offsets: Ints, chains: Chains, out: Floats, out_c: Floats) -> None:
-    """Add sum x^2 p (1 - p) of weights of features and of the chain, tokens and steps taken by themselves."""
+    """Add sum x^2 p (1 - p) of weights of features and of the chain, each token and step by itself."""
     at, label, p, k = chains.at, chains.label, chains.probability, out_c.shape[1]
     for i in range(offsets.size - 1):
         for t in range(offsets[i], offsets[i + 1]):
@@ -243,7 +243,7 @@ def diagonals(offsets: Ints, chains: Chains, out: Floats, out_c: Floats) -> None
 class Curvature:
     """The Hessian of the sum of losses at weights (table, chain), for weights `on` of features and `steps`.
 
-    Labels with a probability below `light` are sampled; zero keeps them all.
+    Labels with a probability below `light` are sampled; 0 keeps all of them.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class Curvature:
         return np.concatenate([self.out, self.out_c[self.steps]])
 
     def diagonal(self) -> Floats:
-        """sum x^2 p (1 - p) of each weight: the diagonal of H but for what tokens of a sentence have in common."""
+        """sum x^2 p (1 - p) of each weight: the diagonal of H, except for what tokens of a sentence have in common."""
         out, out_c = np.zeros(self.features), np.zeros_like(self.out_c)
         diagonals(self.offsets, self.chains, out, out_c)
         return np.concatenate([out, out_c[self.steps]])

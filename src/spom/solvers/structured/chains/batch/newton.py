@@ -1,14 +1,15 @@
-r"""Newton steps for a random field under an elastic penalty, and steps to a point that is feasible for the dual.
+r"""Newton steps for a random field under an elastic penalty, and steps to a dual feasible point.
 
-Both minimise a model of the loss at x, with H the Hessian of all sentences, which `Curvature` multiplies with a vector:
+Both minimise a model of the loss at x, where H is the Hessian of all sentences, which `Curvature` multiplies by a
+vector:
 
     primal:  g d + d (H + damping) d / 2 + Omega(x + d)
     dual:    g d + d H d / 2 + sum_j l1_j |d_j|
 
-The optimum of the second has |g + H d| <= l1: where the loss is nearly its model, p(x + d) is a feasible point of the
-dual, and of all of them the one that is nearest to p(x). A few such steps, each with its own pass, make a certificate
-out of a point whose objective is good but whose gradient is far outside of its bounds: on CoNLL-2000 with the objective
-2.5e-4 above the optimum, the gap fell from .69 to .008 in three steps, where twenty Newton steps had not done it.
+The optimum of the second has |g + H d| <= l1. Where the loss is close to its model, p(x + d) is a feasible point of the
+dual, and the feasible point nearest to p(x). A few such steps, each with its own pass, turn a point with a good
+objective but gradients far out of bounds into a certificate. On CoNLL-2000 with the objective
+2.5e-4 above the optimum, three steps reduced the gap from .69 to .008, where twenty Newton steps had not.
 """
 
 from __future__ import annotations
@@ -30,26 +31,29 @@ from spom.solvers.structured.chains.field import Expectations, Field
 
 Mask = NDArray[np.bool_]
 
-# Labels that the model samples, and the most iterations on it, while some slope is above so many times l1. A new model
-# learns its curvature anew: on CoNLL-2000 25, 40 and 60 iterations took more steps, and longer to a gap of 1e-3.
+# (slope, light, iterations): while some slope is above this multiple of l1, the model samples labels below `light`,
+# and takes at most this many iterations. A new model learns its curvature anew: on CoNLL-2000 25, 40 and 60 iterations
+# took more steps, and longer to a gap of 1e-3.
 STAGES = ((30.0, 0.01, 40), (3.0, 0.003, 80), (1e-3, 0.001, 120), (0.0, 0.0, 120))
-# A step ends where no slope is above this part of the largest one, or of l1. Not tuned.
+# A step ends when no slope is above this fraction of the largest one, or of l1. Not tuned.
 PART = 0.1
-# Weights at zero join the working set where the gradient is above this part of l1; that of dual steps. Not tuned.
+# Weights at zero join the working set if the gradient is above this fraction of l1, for Newton and dual steps. Not
+# tuned.
 NEAR, NEAR_DUAL = 0.85, 0.9
-# What is added to the Hessian is this times a factor, which triples where the objective fell by less than LOW of what
-# the model said, and is a third where it fell by more than HIGH of it. On CoNLL-2000 twice as much was as good, and a
-# quarter gave first steps that had to be halved.
+# DAMPING times a factor is added to the Hessian. The factor triples if the objective fell by less than LOW of what the
+# model predicted, and falls to a third if it fell by more than HIGH of it. On CoNLL-2000 twice the damping was as good,
+# and a quarter gave first steps that had to be halved.
 DAMPING, LOW, HIGH, CHANGE, FACTORS = 1.2, 0.4, 0.8, 3.0, (0.01, 100.0)
-# Steps on the loss itself with what the model's steps have taught, while one gains this part of the Newton step.
+# Steps on the loss itself with the memory of the model's steps, while each gains this fraction of the Newton step's
+# gain.
 FURTHER, WORTH = 2, 0.1
-# Iterations on the model of a dual step, and the damping there. After 30 on CoNLL-2000 first models still had gradients
+# Iterations on the model of a dual step, and its damping. After 30 on CoNLL-2000 the first models still had gradients
 # at twice their bounds; 60 were as good. The damping is not tuned.
 DUAL_ITERATIONS, DUAL_DAMPING = 45, 0.01
 
 
 class Point(NamedTuple):
-    """Weights; the objective there, as a sum; the gradient of the sum of losses; losses and entropies of sentences."""
+    """Weights; the objective, as a sum; the gradient of the sum of losses; losses and entropies of sentences."""
 
     x: Floats
     value: float
@@ -75,11 +79,11 @@ class Objective:
         return restricted(field.tokens, Blocks(("all",), np.array([0, total])), rows)[0]
 
     def flat(self, W: Floats, chain: Floats) -> Floats:
-        """The weights, or their gradients, as one vector."""
+        """Return the weights, or their gradients, as one vector."""
         return np.concatenate([W[self.whole], chain[self.steps]])
 
     def tables(self, x: Floats) -> tuple[Floats, Floats]:
-        """(all features, labels) and (labels + 2, labels), zero elsewhere."""
+        """Return tables (all features, labels) and (labels + 2, labels), zero at the other weights."""
         W, chain = np.zeros(self.whole.shape), np.zeros(self.steps.shape)
         W[self.whole], chain[self.steps] = x[: self.features], x[self.features :]
         return W, chain
@@ -90,33 +94,33 @@ class Objective:
         return table, chain
 
     def at(self, x: Floats) -> Point:
-        """Everything at x, from a pass."""
+        """Compute everything at x with one pass."""
         found = self.field.at(*self._inner(x))
         g = np.concatenate([found.gradient[self.on], found.chain_gradient[self.steps]])
         return self.point(x, g, found)
 
     def point(self, x: Floats, g: Floats, found: Expectations) -> Point:
-        """x with its gradient and what a pass has found there."""
+        """Return the point x, from its gradient and the results of a pass."""
         penalty = float(self.l1 @ np.abs(x)) + 0.5 * float(self.l2 @ (x * x))
         return Point(x, float(found.losses.sum()) + penalty, g, found.losses, found.entropies)
 
     def expectations(self, point: Point) -> Expectations:
-        """What a pass has found at a point, as tables."""
+        """Return the results of a pass at a point, as tables."""
         return Expectations(point.losses, point.entropies, *self.tables(point.gradient))
 
     def slopes(self, point: Point) -> Floats:
-        """The gradient in the orthant of the point, in units of l1 where there is one."""
+        """Return the gradient in the orthant of the point, in units of l1 if there is one."""
         slope = orthant(point.x, point.gradient + self.l2 * point.x, self.l1).slope
         return np.asarray(np.abs(slope) / np.where(self.l1 > 0.0, self.l1, 1.0))
 
     def working(self, point: Point, near: float) -> Mask:
-        """The weights whose gradient is above a part of l1, and all of the chain, whose gradients move far."""
+        """Return the weights with gradients above `near` l1, and all of the chain, whose gradients change much."""
         work = np.abs(point.gradient) >= near * self.l1
         work[self.features :] = True
         return np.asarray(work)
 
     def curvature(self, x: Floats, work: Mask, light: float) -> Curvature:
-        """The Hessian of the losses at x for some of the weights."""
+        """Return the Hessian of the losses at x for some of the weights."""
         table, chain = self._inner(x)
         on, steps = np.zeros_like(self.on), np.zeros_like(self.steps)
         on[self.on], steps[self.steps] = work[: self.features], work[self.features :]
@@ -126,7 +130,7 @@ class Objective:
 
 
 class Newton(NamedTuple):
-    """A point after a step, the next factor, and what the model had to gain."""
+    """The point after a step, the next factor, and the gain that the model predicted."""
 
     point: Point
     factor: float
@@ -134,7 +138,7 @@ class Newton(NamedTuple):
 
 
 def newton_step(objective: Objective, at: Point, factor: float, exact: bool) -> Newton:
-    """A damped step on the model, then steps on the loss with what it taught."""
+    """Take a damped step on the model, then steps on the loss with its memory."""
     worst = float(objective.slopes(at).max(initial=0.0))
     light, most = next((light, most) for above, light, most in STAGES if worst >= above)
     l1, work = objective.l1, objective.working(at, NEAR) | (at.x != 0.0)
@@ -164,12 +168,12 @@ def newton_step(objective: Objective, at: Point, factor: float, exact: bool) -> 
 
 
 def unit_of(objective: Objective) -> float:
-    """The l1 penalty of a weight of the sum of losses, or one: what gradients are measured by."""
+    """Return the unit of gradients: the l1 penalty of a weight for the sum of losses, or 1."""
     return float(objective.l1.max(initial=0.0)) or 1.0
 
 
 def further(objective: Objective, at: Point, work: Mask, memory: Memory, worth: float) -> list[Point]:
-    """Points after steps on the loss itself, with the memory of the model, while each gains at least `worth`."""
+    """Return points after steps on the loss itself with the memory of the model, while each gains at least `worth`."""
     points: list[Point] = []
     for _ in range(FURTHER):
         g = (at.gradient + objective.l2 * at.x)[work]
@@ -191,7 +195,7 @@ def further(objective: Objective, at: Point, work: Mask, memory: Memory, worth: 
 
 
 def dual_step(objective: Objective, at: Point, exact: bool) -> Point:
-    """The point where the model has gradients within l1, and is nearest to this one; for penalties without squares."""
+    """Return the nearest point where the model has gradients within l1; for penalties without squares."""
     work = objective.working(at, NEAR_DUAL)
     worst = float((np.abs(at.gradient) / objective.l1).max(initial=1.0)) - 1.0
     H = objective.curvature(at.x, work, 0.0 if exact else STAGES[1][1] if worst > 0.1 else STAGES[2][1])

@@ -2,9 +2,9 @@ r"""Quasi-Newton steps for a quadratic function with an l1 penalty,
 
     min over x of  g (x - x_0) + (x - x_0) H (x - x_0) / 2 + sum_j l1_j |x_j|,
 
-in one orthant after another: the pseudo-gradient at x says which side of zero each weight is on or goes to, a step of
-limited-memory BFGS is taken on that side, and weights that would cross zero stop there. H is a function that
-multiplies with a vector; so is a guess of its inverse.
+in one orthant after another. The pseudo-gradient at x tells on which side of zero each weight is, or to which it goes.
+A step of limited-memory BFGS is taken on that side, and weights that would cross zero stop there. H is a function that
+multiplies by H; the approximate inverse is given in the same way.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from spom.core.arrays import Floats
 from spom.core.jit import kernel
 
-# Pairs of steps that are remembered. Not tuned.
+# The number of remembered pairs of steps. Not tuned.
 MEMORY = 60
-# Bounds of the scale of the guess, as the last pair of steps has it. Not tuned.
+# Bounds on the scale of the approximate inverse, which follows from the last pair of steps. Not tuned.
 SCALES = 0.05, 2.0
 
 
-# Products of vectors are compiled: threads of BLAS would spend more time on waiting than on these.
+# Products of vectors are compiled, because threads of BLAS would mostly wait.
 @kernel("float64(float64[::1], float64[::1])", fastmath={"reassoc", "contract"})
 def dot(x: Floats, y: Floats) -> float:
     """x y."""
@@ -39,7 +39,7 @@ def dot(x: Floats, y: Floats) -> float:
     "UniTuple(float64, 2)(float64[::1], float64[::1], boolean[::1], float64[::1])", fastmath={"reassoc", "contract"}
 )
 def remove_pair(step: Floats, change: Floats, free: NDArray[np.bool_], r: Floats) -> tuple[float, float]:
-    """r -= a y, a = s r / s y, with s, y the free part of a pair; returns s y and a, zeros where s y is too small."""
+    """r -= a y, a = s r / s y, with s, y the free part of a pair; return s y and a, zeros if s y is too small."""
     sy = ss = yy = sr = 0.0
     for i in range(r.size):
         s, y = (step[i], change[i]) if free[i] else (0.0, 0.0)
@@ -69,7 +69,7 @@ def return_pair(step: Floats, change: Floats, free: NDArray[np.bool_], sy: float
 
 
 class Orthant(NamedTuple):
-    """The weights that may move, the side of zero that each is on, and the gradient there."""
+    """The weights that may move, the side of zero that each is on, and the gradient in this orthant."""
 
     free: NDArray[np.bool_]
     side: Floats
@@ -77,7 +77,7 @@ class Orthant(NamedTuple):
 
 
 def orthant(x: Floats, g: Floats, l1: Floats) -> Orthant:
-    """The orthant that x is in or enters; weights without an l1 penalty have no side.
+    """Return the orthant that x is in or enters; weights without an l1 penalty have no side.
 
     >>> import numpy as np
     >>> orthant(np.array([2.0, 0.0, 0.0]), np.array([-1.0, 0.5, 3.0]), np.ones(3)).slope
@@ -89,14 +89,14 @@ def orthant(x: Floats, g: Floats, l1: Floats) -> Orthant:
 
 
 class Memory:
-    """Limited-memory BFGS over a guess of the inverse."""
+    """Limited-memory BFGS on top of an approximate inverse."""
 
     def __init__(self, guess: Callable[[Floats], Floats]) -> None:
         self.guess = guess
         self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
 
     def direction(self, of: Orthant) -> Floats:
-        """A direction of descent among the free weights; none of them leaves its side at once."""
+        """Return a descent direction in the free weights."""
         r, used, scale = of.slope.copy(), [], 1.0
         for step, change in reversed(self.pairs):
             sy, a = remove_pair(step, change, of.free, r)
@@ -112,14 +112,14 @@ class Memory:
 
 
 def within(x: Floats, d: Floats, of: Orthant) -> Floats:
-    """x + d, where weights that cross zero stop there and weights at zero go to their side or stay."""
+    """Return x + d, where weights that cross zero stop there and weights at zero go to their side or stay."""
     out = x + d
     out[(out * of.side < 0.0) | ~of.free] = 0.0
     return out
 
 
 class Least(NamedTuple):
-    """Where the function is least, nearly: the gradient without the penalty, and by how much the function fell."""
+    """An approximate minimum: the point, the gradient without the penalty, and the decrease of the function."""
 
     x: Floats
     gradient: Floats
@@ -134,7 +134,7 @@ def least(
     memory: Memory,
     until: tuple[float, int],
 ) -> Least:
-    """Iterate from x until no slope is above until[0], or until[1] times; `memory` takes the pairs of steps.
+    """Iterate from x until no slope is above until[0], at most until[1] times; `memory` takes the pairs of steps.
 
     >>> import numpy as np
     >>> least(np.zeros(2), np.array([-3.0, 0.5]), np.ones(2), lambda v: 2.0 * v, Memory(lambda r: r), (1e-9, 9)).x

@@ -1,9 +1,9 @@
-r"""Which weights of a random field are zero at the optimum, for sure: two rules for an l1 penalty.
+r"""Safe screening: two rules for weights of a random field that are zero at the optimum under an l1 penalty.
 
-Counts: the sum of gradients of feature j and label a is at most the larger of the occurrences of j with a and without
-a, whatever the model is; where that is at most l1 the weight is zero.
+Counts: whatever the model, the sum of gradients of feature j and label a is at most the larger of the occurrences of j
+with a and without a. If this is at most l1, the weight is zero.
 
-Gap: entropy is 1-strongly concave in the l1 norm (Pinsker), so that the optimal q* is near the q of a certificate:
+Gap: entropy is 1-strongly concave in the l1 norm (Pinsker), so the optimal q* is near the q of a certificate:
 sum_i norm1(q_i - q*_i)^2 <= 2 gap, and the sum of gradients of feature j differs by at most
 
     sqrt(gap / 2) sqrt(sum_i c_ij^2),   c_ij = sum over the tokens of sentence i of |x_tj|.
@@ -21,7 +21,7 @@ from spom.solvers.structured.chains.data import Tokens
 
 @kernel("void(Tokens, int64[::1], float64[:, ::1], float64[::1])")
 def count_features(tokens: Tokens, y: Ints, counts: Floats, squares: Floats) -> None:
-    """Sums of |x| for each feature and gold label, and sum_i c_ij^2 for each feature."""
+    """Add up |x| for each feature and gold label, and sum_i c_ij^2 for each feature."""
     now, last = np.zeros(squares.size), np.full(squares.size, -1)
     for i in range(tokens.offsets.size - 1):
         for t in range(tokens.offsets[i], tokens.offsets[i + 1]):
@@ -37,7 +37,7 @@ def count_features(tokens: Tokens, y: Ints, counts: Floats, squares: Floats) -> 
 
 
 class Screen:
-    """Counts of features, and the weights that can still be other than zero."""
+    """Counts of features, and rules for the weights that can be non-zero."""
 
     def __init__(self, tokens: Tokens, y: Ints, features: int, labels: int) -> None:
         self.counts, squares = np.zeros((features, labels)), np.zeros(features)
@@ -46,7 +46,7 @@ class Screen:
         self.signed = bool(tokens.values.size) and bool((tokens.values < 0.0).any())
 
     def by_counts(self, l1: float) -> NDArray[np.bool_]:
-        """The weights that no count rules out; `l1` is that of a sum of losses."""
+        """Return a mask of the weights that no count rules out; `l1` is the strength for the sum of losses."""
         total = self.counts.sum(axis=1, keepdims=True)
         most = (
             np.broadcast_to(total, self.counts.shape) if self.signed else np.maximum(self.counts, total - self.counts)
@@ -54,6 +54,6 @@ class Screen:
         return np.asarray(most > l1)
 
     def by_gap(self, gradient: Floats, gap: float, l1: float) -> NDArray[np.bool_]:
-        """The weights that a certificate does not rule out: its gradient and gap, as sums over sentences."""
+        """Return a mask of weights that a certificate does not rule out; gradient and gap are sums over sentences."""
         radius = np.sqrt(0.5 * max(gap, 0.0)) * self.lengths
         return np.asarray(np.abs(gradient) + radius[:, None] >= l1)

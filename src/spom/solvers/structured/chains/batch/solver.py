@@ -1,4 +1,4 @@
-"""Chains to the optimum of the log loss under a penalty, as an iterator of states with a duality gap."""
+"""Chains, solved to the optimum of the log loss under a penalty, as an iterator of states with a duality gap."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from spom.solvers.structured.chains.solver import Terms, forbidden_scores, terms
 from spom.solvers.structured.gap import Part, certify, soft
 from spom.solvers.structured.structures import block_norms
 
-# Newton steps of a round at most; it ends where the model of a step has less than this part of the objective to gain,
-# and a look for a bound follows. On CoNLL-2000 2e-3 gave a gap below .01 sooner than 5e-4. The gap after a look is
-# about as the root of the gain, so that the next look, where it is a FINER of that, finds a seventh of the gap.
+# A round has at most STEPS Newton steps. It ends when the model of a step gains less than SMALL_GAIN of the objective,
+# and a search for a bound follows. On CoNLL-2000 2e-3 gave a gap below .01 sooner than 5e-4. The gap after a search is
+# about the root of the gain, so the next search, at a gain smaller by FINER, finds a seventh of the gap.
 STEPS, SMALL_GAIN, FINER = 4, 2e-3, 50.0
-# Dual steps of a look at most: on CoNLL-2000 each takes gradients nearer to their bounds by a factor of two to ten. A
-# look ends where scaling them costs less than this part of the gap, or where a step leaves STILL of what is outside. .3
-# in place of .5 took a step more for a gap of .0064 in place of .0085; STILL is not tuned.
+# The maximum number of dual steps per search: on CoNLL-2000 each moves gradients closer to their bounds by a factor of
+# two to ten. A search ends when scaling them costs less than SMALL_COST of the gap, or when a step leaves more than
+# STILL of the excess. .3 in place of .5 took one more step for a gap of .0064 in place of .0085; STILL is not tuned.
 DUAL_STEPS, SMALL_COST, STILL = 8, 0.5, 0.7
 # Iterations of the accelerated method between two certificates.
 ROUNDS = 60
-# Up to so many tokens decoding is to all digits; above that to six, three times faster, which lets no gap close below
-# about 1e-5. Not tuned.
+# Up to this many tokens, decoding is exact to all digits. Above it, six digits are three times as fast, and the gap
+# does not close below about 1e-5. Not tuned.
 SMALL = 20_000
 
 
@@ -54,17 +54,17 @@ class BatchChain:
     r"""min over w of Omega(w) + (1/N) sum_i (log Z_i(w) - score_i(gold)), to a certified distance from the optimum.
 
     Iterating yields a `State` at the start and after every round of steps: `objective`, `internal["gap"]` (the
-    difference to the best lower bound so far) and `internal["screened"]`, the weights that are zero for sure. Elastic
-    penalties are minimised by damped Newton steps over a working set of weights, with steps to a feasible point of the
-    dual where the objective is nearly at rest; others by accelerated proximal gradient.
+    difference to the best lower bound so far) and `internal["screened"]`, the number of weights that are certainly
+    zero. Elastic penalties are minimised by damped Newton steps over a working set of weights, with steps to a feasible
+    point of the dual when the objective hardly changes; others by accelerated proximal gradient.
 
     Parameters
     ----------
-    rows, y, labels, blocks, constraints : as `OnlineChain` takes them; y without unknown labels.
+    rows, y, labels, blocks, constraints : as `OnlineChain` takes them; but y without unknown labels.
     penalty : `L1`, `ElasticNet`, `SquaredL2`, or one that `OnlineChain` takes for blocks.
-    transitions : `"learnt"`, `"fixed"` or None, as for `OnlineChain`; under `"fixed"` the penalty must have a squared
+    transitions : `"learnt"`, `"fixed"` or None, as for `OnlineChain`; with `"fixed"` the penalty must have a squared
         part, or there is no certificate.
-    support : (features x labels, (labels + 2) x labels) of booleans: the weights that there are. None: all of them.
+    support : (features x labels, (labels + 2) x labels) of booleans: the weights that exist. None: all of them.
     start : a `State`, or (weights of features, weights of the chain).
 
     Examples
@@ -132,7 +132,7 @@ class BatchChain:
             self.W, self.chain = W[:, : self.labels] * self.on, np.where(self.chain_on, chain, 0.0)
 
     def __iter__(self) -> Iterator[State]:
-        """The state at the start, unless it is one to resume from, then one after each round of iterations."""
+        """Yield the state at the start, unless this run resumes one, then one after each round of iterations."""
         found = self._at(self.W, self.chain)
         if not self.resumed:
             yield self._state(found)
@@ -146,13 +146,13 @@ class BatchChain:
             yield self._state(found)
 
     def weights(self) -> tuple[Singles, Floats]:
-        """(features, labels padded to whole vectors) and (labels + 2, labels)."""
+        """Return the weights as (features, labels padded to whole vectors) and (labels + 2, labels)."""
         table = np.zeros((self.W.shape[0], padded(self.labels)), dtype=np.float32)
         table[:, : self.labels] = self.W
         return table, self.chain.copy()
 
     def parts_at_zero(self) -> list[Part]:
-        """The weights at zero with their mean gradients: the strengths that keep them there follow."""
+        """Return zero weights with their mean gradients, from which the strengths that keep them at zero follow."""
         self.W, self.chain = np.zeros_like(self.W), np.zeros_like(self.chain)
         return self._parts(self._at(self.W, self.chain))
 
@@ -170,7 +170,7 @@ class BatchChain:
         return parts_of((self.W, self.chain[learnt]), means, self.blocks.starts, self.terms)
 
     def _dual(self, found: Expectations, primal: float) -> float:
-        """The lower bound of some distributions; weights that it shows to be zero are screened."""
+        """Return the lower bound from some distributions, and screen the weights that it shows to be zero."""
         parts, elastic = self._parts(found), self.terms.elastic
         dual = certify(found.losses, found.entropies, parts).dual
         if self.terms.norms is None and elastic.l1 > 0.0 and self.bounded:
@@ -181,7 +181,7 @@ class BatchChain:
     def _state(self, found: Expectations) -> State:
         primal = certify(found.losses, found.entropies, self._parts(found)).primal
         duals = [self._dual(one, primal) for one in (found, self.feasible) if one is not None]
-        # Weights that are screened while they are not yet zero change everything.
+        # If weights are screened that are not yet zero, the next round needs a new pass.
         self.stale = bool((self.W != 0.0)[~self.on].any())
         self.W, self.feasible = self.W * self.on, None
         self.best = max(self.best, *duals) if self.bounded else np.nan
@@ -208,7 +208,7 @@ class BatchChain:
         return self._at(self.W, self.chain)
 
     def _newton(self, found: Expectations) -> Expectations:
-        """Some Newton steps, and dual steps where the last one gained little: the last of these gives a bound."""
+        """Take some Newton steps, and dual steps if the last one gained little; the last of these gives a bound."""
         n, (l1, l2), chain = len(self.tokens), self.terms.elastic, self.terms.chain
         forms = Elastic(n * l1, n * l2), Elastic(n * chain.l1, n * chain.l2)
         objective = Objective(self.field, self.on, self.chain_on, forms)
@@ -231,7 +231,7 @@ class BatchChain:
         return objective.expectations(point)
 
     def _feasible(self, objective: Objective, point: Point) -> list[Point]:
-        """Points whose gradients are ever less outside of their bounds, until scaling them costs little of the gap."""
+        """Return points with gradients ever closer to their bounds, until scaling these costs little of the gap."""
         points: list[Point] = []
         value, now, before = point.value, point, np.inf
         for _ in range(DUAL_STEPS):
@@ -258,7 +258,7 @@ class BatchChain:
         self.W, self.chain = theta[:rows], theta[rows:].reshape(k + 2, k)
 
     def _prox(self, theta: Floats, step: float) -> Floats:
-        """The prox of the penalty on the rows of features, then those of the chain."""
+        """Return the prox of the penalty on the rows of features, then those of the chain."""
         rows, terms = self.blocks.total, self.terms
         starts = np.append(self.blocks.starts, theta.shape[0]) if terms.together else self.blocks.starts
         out = soft(theta, step * terms.elastic.l1)

@@ -1,1 +1,1 @@
-"""Chains with many labels: a weight only for a feature and a label that were seen together."""
+"""Chains with many labels: only pairs of a feature and a label that were seen together have a weight."""

@@ -1,8 +1,8 @@
-"""The best labels under weights of pairs, exactly: most labels of a token stand behind one bound.
+"""Exact decoding with weights of pairs: one bound covers most labels of a token.
 
-At each token the labels that score best are looked at one by one, and all others stand behind a single node whose score
-is at least that of any of them. Where the best path goes through such a node, more labels come out from behind it, and
-the search is repeated; where it does not, no label behind a bound can be better (Kaji et al. 2010, staggered decoding).
+At each token, the best-scoring labels are examined one by one. All others are represented by a single node, whose score
+is an upper bound on theirs. If the best path goes through such a node, more labels of its token are examined, and the
+search is repeated. If it does not, no label below a bound can be better (Kaji et al. 2010, staggered decoding).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from spom.solvers.structured.chains.sparse.pairs import (
     part_count,
 )
 
-# Labels are looked at one by one from the start where they score within this of the best one.
+# Labels whose score is within this distance of the best one are examined from the start.
 REACH = 1.5
-# Where the best path goes through a node of others, the reach there grows by this factor.
+# If the best path goes through a node of others, the reach at that token grows by this factor.
 GROWTH = 1.5
-# Labels b with the same b % LANES share a peak, so that most of them are passed over together.
+# Labels b with the same b % LANES share a peak, so that most of them are skipped together.
 LANES = 64
 
 
 class Frozen(NamedTuple):
-    """Weights of pairs, scores of steps, beginnings and ends, and the best step to each label and from it.
+    """Weights of pairs, scores of steps, beginnings and ends, and the best step to and from each label.
 
     most_in[0] is zero, for the first token; most_in[1] has the steps.
     """
@@ -48,10 +48,11 @@ class Frozen(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Memory for one sentence. Token t has `counts[t]` labels of its own; the node after them stands for the others.
+    """Memory for one sentence. Token t has `counts[t]` labels of its own; the node after them represents the others.
 
-    scores : of each label. peaks : the best of those that share a lane, each with the best step to it.
-    others : what a path through the node of the others gains there at most. reach : how far labels are looked at.
+    scores : of each label. peaks : the maxima over the labels that share a lane, each score with the best step to it.
+    others : upper bound on the gain of a path through the node of the others. reach : how far below the best labels may
+    be.
     """
 
     every: Annotated[Singles, "float32[::1]"]
@@ -67,7 +68,7 @@ class Search(NamedTuple):
 
 @kernel("void(Tokens, int64, Frozen, float32[::1])")
 def frozen_scores(rows: Tokens, t: int, model: Frozen, out: Singles) -> None:
-    """out[label] = the sum of the weights that the features of token t have with it."""
+    """out[label] = sum of its weights with the features of token t."""
     out[:] = np.float32(0.0)
     starts, labels = model.pairs.starts, model.pairs.labels
     fetch(rows, t, model.pairs, model.values)
@@ -87,7 +88,7 @@ def frozen_scores(rows: Tokens, t: int, model: Frozen, out: Singles) -> None:
 
 @kernel("void(Tokens, Frozen, float32[::1], float64[:, ::1])")
 def frozen_rows(rows: Tokens, model: Frozen, every: Singles, out: Floats) -> None:
-    """The scores of all labels at each token."""
+    """Compute the scores of all labels at each token."""
     for t in range(out.shape[0]):
         frozen_scores(rows, t, model, every)
         for b in range(out.shape[1]):
@@ -96,7 +97,7 @@ def frozen_rows(rows: Tokens, model: Frozen, every: Singles, out: Floats) -> Non
 
 @kernel("void(Search, int64, int64, Frozen)")
 def find_peaks(search: Search, t: int, n: int, model: Frozen) -> None:
-    """The scores of token t with its beginning or end, and their peaks with the best step to each label."""
+    """Compute the scores of token t with its beginning or end, and their peaks with the best step to each label."""
     k, scores, peaks, into = model.chain.shape[1], search.scores[t], search.peaks[t], model.most_in[min(t, 1)]
     scores[:] = search.every[:k]
     if t == 0:
@@ -112,7 +113,7 @@ def find_peaks(search: Search, t: int, n: int, model: Frozen) -> None:
 
 @kernel("void(Search, int64, Frozen)")
 def look_at(search: Search, t: int, model: Frozen) -> None:
-    """The labels of token t within its reach, and what the others gain at most."""
+    """Find the labels of token t within its reach, and an upper bound on the gain of the others."""
     k, scores, peaks, into = model.chain.shape[1], search.scores[t], search.peaks[t], model.most_in[min(t, 1)]
     top, others, count = peaks[0], np.float32(-np.inf), 0
     for q in range(1, LANES):
@@ -134,7 +135,7 @@ def look_at(search: Search, t: int, model: Frozen) -> None:
 
 @kernel("void(Search, int64)")
 def order(search: Search, t: int) -> None:
-    """Put the labels of token t into the order of their paths' scores, best first; ties by label."""
+    """Sort the labels of token t by their paths' scores, best first; ties by label."""
     labels, alpha, back = search.labels[t], search.alpha[t], search.back[t]
     for i in range(1, search.counts[t]):
         label, score, where, at = labels[i], alpha[i], back[i], i
@@ -146,9 +147,9 @@ def order(search: Search, t: int) -> None:
 
 @kernel("void(Search, int64, Frozen)")
 def forward(search: Search, t: int, model: Frozen) -> None:
-    """The best scores of paths that end in the labels of token t, and in its node of the others.
+    """Compute the best scores of paths that end in the labels of token t, and in its node of the others.
 
-    A step is looked up only where its bound could make a path the best; ties go to the lower label.
+    A step is looked up only if its bound could make a path the best; ties go to the lower label.
     """
     count, labels, alpha, back = search.counts[t], search.labels[t], search.alpha[t], search.back[t]
     if t == 0:
@@ -175,7 +176,7 @@ def forward(search: Search, t: int, model: Frozen) -> None:
 
 @kernel("boolean(Tokens, int64, Frozen, Search, int64[::1])")
 def tag_sentence(rows: Tokens, first: int, model: Frozen, search: Search, out: Ints) -> bool:
-    """The best labels of a sentence; False where every sequence is forbidden."""
+    """Find the best labels of a sentence; return False if every sequence is forbidden."""
     k, n = model.chain.shape[1], out.size
     for t in range(n):
         frozen_scores(rows, first + t, model, search.every)
@@ -204,7 +205,7 @@ def tag_sentence(rows: Tokens, first: int, model: Frozen, search: Search, out: I
 
 @kernel("int64(Tokens, Frozen, Search, int64[::1])")
 def tag_all(rows: Tokens, model: Frozen, search: Search, out: Ints) -> int:
-    """The best labels of all sentences; returns a sentence for which every sequence is forbidden, or -1."""
+    """Find the best labels of all sentences; return a sentence for which every sequence is forbidden, or -1."""
     for i in range(rows.offsets.size - 1):
         first, n = rows.offsets[i], rows.offsets[i + 1] - rows.offsets[i]
         if n > 0 and not tag_sentence(rows, first, model, search, out[first : first + n]):
@@ -213,7 +214,7 @@ def tag_all(rows: Tokens, model: Frozen, search: Search, out: Ints) -> int:
 
 
 def make_search(length: int, k: int, total: int) -> Search:
-    """Memory for sentences of up to `length` tokens with k labels; `total` counts labels and parts."""
+    """Allocate memory for sentences of up to `length` tokens with k labels; `total` counts labels and parts."""
     return Search(
         np.empty(total, dtype=np.float32),
         np.empty((length, k), dtype=np.float32),
@@ -229,7 +230,7 @@ def make_search(length: int, k: int, total: int) -> Search:
 
 @dataclass(frozen=True)
 class SparseWeights:
-    """What was learnt: weights of pairs that are not zero, and scores of steps, beginnings and ends."""
+    """Learnt weights: those of pairs that are not zero, and scores of steps, beginnings and ends."""
 
     pairs: Pairs
     values: Singles
@@ -237,7 +238,7 @@ class SparseWeights:
 
     @classmethod
     def of(cls, W: Any, chain: Floats) -> SparseWeights:
-        """From a CSR matrix, (features, labels), and scores of the chain."""
+        """Create from a CSR matrix, (features, labels), and scores of the chain."""
         parts = np.zeros((chain.shape[1], 0), dtype=np.int32)
         pairs = Pairs(W.indptr.astype(np.int64), W.indices.astype(np.int32), parts)
         return cls(pairs, np.ascontiguousarray(W.data, dtype=np.float32), chain.astype(np.float32))
@@ -262,7 +263,7 @@ class SparseWeights:
         return out
 
     def scores(self, tokens: Tokens) -> Floats:
-        """Return (tokens, labels): the score of each label at each token, without the chain's."""
+        """Return the score of each label at each token, without the chain's, (tokens, labels)."""
         out = np.empty((tokens.total, self.chain.shape[1]))
         frozen_rows(tokens, self.frozen, np.empty(part_count(self.pairs.parts), dtype=np.float32), out)
         return out
@@ -272,7 +273,7 @@ class SparseWeights:
         return np.flatnonzero(np.diff(self.pairs.starts))
 
     def only(self, features: Ints) -> SparseWeights:
-        """Return the weights of some features, numbered anew in their order; all other features must have none."""
+        """Return the weights of some features, renumbered in order; all other features must have none."""
         sizes = np.diff(self.pairs.starts)[features]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return SparseWeights(Pairs(starts, self.pairs.labels, self.pairs.parts), self.values, self.chain)

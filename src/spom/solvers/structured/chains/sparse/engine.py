@@ -18,15 +18,15 @@ from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, seen_
 from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, find_confused, sparse_rounds
 
 LOSSES = ("log", "softmax-margin")
-# Its rounds have loops of their own, and no structure of the dense ones to compile.
+# Its rounds have their own loops, so no structure of the dense ones needs to be compiled.
 NO_STRUCTURE: Any = None
 
 
 class Candidates(NamedTuple):
-    """Expectations go over labels within `reach` of a token's best, at most `width`; `parts` are what labels share.
+    """Expectations are over labels within `reach` of a token's best, at most `width`; `parts` are shared by labels.
 
-    confused : beside the pairs that were seen there are those of a feature and a label that is wrong at two of its
-        tokens or more, with at least this probability after a first pass. None: only pairs that were seen.
+    confused : in addition to the pairs that were seen, add those of a feature and a label that is wrong at two or more
+        of its tokens, with at least this probability after a first pass. None: only pairs that were seen.
     """
 
     reach: float = 10.0
@@ -36,9 +36,9 @@ class Candidates(NamedTuple):
 
 
 class PairEngine:
-    """Dual averaging with AdaGrad's rates, with a weight only for a feature and a label that were seen together.
+    """Dual averaging with AdaGrad's rates, with weights only for features and labels that were seen together.
 
-    Weights of features are a CSR matrix with an entry for each pair, zeros included, in an order that does not change.
+    Weights of features are a CSR matrix with an entry for each pair, including zeros, in a fixed order.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class PairEngine:
         self.rounds, self.eta = 0, 0.0
 
     def _fresh(self, count: int) -> tuple[Singles, Singles]:
-        """Sums and rates of so many pairs before the first round."""
+        """Return sums and rates of `count` pairs before the first round."""
         return np.zeros(count, dtype=np.float32), np.full(count, self.rates.delta, dtype=np.float32)
 
     def _unknown(self, pairs: Pairs) -> tuple[Singles, Ints]:
-        """Weights of pairs that have yet to be found, in no period."""
+        """Return memory for the weights of pairs, valid in no period."""
         return np.empty(pairs.labels.size, dtype=np.float32), np.full(self.blocks.total, -1)
 
     def _rule(self, cost: float, skip: float) -> Rule:
-        # -inside eta soft(G) / (S + eta l2 t) is the weight of a smaller step and a larger l2.
+        # -inside eta soft(G) / (S + eta l2 t) equals a weight with a smaller step and a larger l2.
         inside = self.rates.inside
         l1, chain_l1 = np.float32(self.rates.l1), np.float32(self.rates.chain_l1)
         l2, chain_l2 = np.float32(self.rates.l2 / inside), np.float32(self.rates.chain_l2 / inside)
@@ -74,9 +74,9 @@ class PairEngine:
         return Rule(l1, l2, chain_l1, chain_l2, step, delta, margin, skip, reach, width, learnt, self.total)
 
     def add_confused(self, tokens: Tokens, y: Ints, eta: float, cost: float) -> None:
-        """Add pairs of features and labels that a first pass takes for likely and that are wrong; then forget it.
+        """Add pairs of features and wrong labels that a first pass finds likely; then discard the pass.
 
-        Without them no weight could speak against a label that a feature was never seen with.
+        Without them, no weight could count against a label that a feature was never seen with.
         """
         assert self.asked.confused is not None
         self.eta, found = eta, np.empty((4 * tokens.total, 2), dtype=np.int32)
@@ -98,7 +98,7 @@ class PairEngine:
         self._merge(self._pairs(keys), *self._fresh(keys.size), np.arange(self.total))
 
     def run(self, rounds: Any) -> tuple[float, float]:
-        """Rounds over sentences: the sum of losses met, and the tokens with an update."""
+        """Run rounds over sentences; return the sum of losses met, and the number of tokens with an update."""
         self.eta = float(rounds.steps[-1]) if rounds.steps.size else self.eta
         rule = self._rule(rounds.loss.cost, rounds.skip)
         found = sparse_rounds(rounds.tokens, rounds.y, rounds.order, rounds.weight, self.table, rule, self.rounds)
@@ -115,7 +115,7 @@ class PairEngine:
     # --- weights -------------------------------------------------------------------------------------------
 
     def values(self) -> tuple[Singles, Singles]:
-        """Return the weights of the pairs and of the chain now."""
+        """Return the current weights of the pairs and of the chain."""
         t, table, rates = float(self.rounds), self.table, self.rates
         values, chain = np.empty_like(table.sums), np.empty_like(table.chain_sums)
         places = ((table.sums, table.rates, values), (table.chain_sums, table.chain_rates, chain))
@@ -126,19 +126,19 @@ class PairEngine:
         return values, chain
 
     def weights(self) -> tuple[Any, Floats]:
-        """Return (features, labels) as a CSR matrix and (labels + 2, labels): the weights now."""
+        """Return the current weights, (features, labels) as a CSR matrix and (labels + 2, labels)."""
         values, chain = self.values()
         return self.matrix(values), chain.astype(np.float64)
 
     def matrix(self, values: Singles) -> Any:
-        """Weights of the pairs as a CSR matrix."""
+        """Return weights of the pairs as a CSR matrix."""
         from scipy.sparse import csr_matrix
 
         pairs = self.table.pairs
         return csr_matrix((values, pairs.labels, pairs.starts), shape=(self.blocks.total, self.k))
 
     def summary(self) -> Summary:
-        """Norms of blocks, non-zeros and sizes of the weights now."""
+        """Summarise the current weights: norms of blocks, number of non-zeros, sum of absolute values."""
         values, chain = self.values()
         spans = pairwise(self.table.pairs.starts[self.blocks.starts].tolist())
         norms = np.array([float(np.dot(values[a:b], values[a:b])) for a, b in spans])
@@ -150,7 +150,7 @@ class PairEngine:
     # --- resuming ------------------------------------------------------------------------------------------
 
     def start_at(self, W: Any, chain: Floats, eta: float) -> None:
-        """Resume from weights alone: the sums that give them at round 0, at rates as if each had a gradient of one."""
+        """Resume from weights alone, with sums that give them at round 0, at rates as if each had one gradient of 1."""
         rate = self.rates.delta + 1.0
         kept = W.tocsr()
         kept.sort_indices()
@@ -171,7 +171,7 @@ class PairEngine:
         self._project()
 
     def _merge(self, other: Pairs, sums: Singles, rates: Singles, place: Ints) -> None:
-        """The pairs of both, with the sums and rates of the other's."""
+        """Take the pairs of both, with the sums and rates of `other`."""
         own = self.table.pairs
         features = np.arange(self.blocks.total, dtype=np.int64)
         before = np.repeat(features, np.diff(other.starts)) * self.total + place[other.labels]
@@ -182,12 +182,12 @@ class PairEngine:
         self.table = Table(pairs, *table, *self.table[3:6], *self._unknown(pairs))
 
     def _pairs(self, keys: Ints) -> Pairs:
-        """Pairs from rising numbers feature * total + label."""
+        """Return pairs from increasing numbers feature * total + label."""
         starts = np.searchsorted(keys, np.arange(self.blocks.total + 1) * self.total).astype(np.int64)
         return Pairs(starts, (keys % self.total).astype(np.int32), self.table.pairs.parts)
 
     def pack(self) -> Arrays:
-        """What a saved run needs to resume: the arrays themselves, which the next pass changes."""
+        """Return what a saved run needs to resume, without copies: the next pass changes the arrays."""
         table, scalars = self.table, np.array([float(self.rounds), self.eta])
         own = {"sums": table.sums, "rates": table.rates, "scalars": scalars}
         return {**own, "chain_sums": table.chain_sums, "chain_rates": table.chain_rates}
@@ -201,7 +201,7 @@ class PairEngine:
 
 
 def checked_parts(parts: Any, labels: int) -> Ids:
-    """Return the parts of each label, one row for each label; none by default."""
+    """Return the parts of each label, one row per label; none by default."""
     found = np.zeros((labels, 0)) if parts is None else np.asarray(parts)
     if found.shape[0] != labels or (found.size and found.min() < labels):
         raise ValueError(f"parts must have a row for each of {labels} labels, with numbers from {labels} on")

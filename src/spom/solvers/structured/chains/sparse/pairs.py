@@ -1,4 +1,4 @@
-"""Which labels a feature was seen with: the only weights there are."""
+"""The pairs of features and labels that were seen together; only these have weights."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from spom.core.prefetch import prefetch
 from spom.solvers.structured.chains.data import Ids, Tokens
 
 Marks = NDArray[np.uint64]
-# A feature with more than total / SHARE of the labels and parts has a row of all of them, where there are so many.
+# A feature with more than total / SHARE labels and parts has a row of all of them, if total is at least FEWEST.
 SHARE, FEWEST = 16, 64
 
 
 class Pairs(NamedTuple):
-    """Feature j was seen with the labels and parts labels[starts[j]] to labels[starts[j + 1] - 1], which rise.
+    """Feature j was seen with the labels and parts labels[starts[j]] to labels[starts[j + 1] - 1], which increase.
 
-    Parts are what labels share, such as a part of speech: label y has the parts parts[y], numbers that follow those of
-    the labels. The score of a label is its own and those of its parts.
+    Parts are shared by labels, such as a part of speech: label y has the parts parts[y], whose numbers follow those of
+    the labels. The score of a label is its own plus those of its parts.
     """
 
     starts: Annotated[Ints, "int64[::1]"]
@@ -31,13 +31,13 @@ class Pairs(NamedTuple):
 
 
 def longest(tokens: Tokens) -> int:
-    """Tokens of the longest sentence, at least one."""
+    """Return the number of tokens of the longest sentence, at least 1."""
     return max(1, int(np.diff(tokens.offsets).max(initial=1)))
 
 
 @kernel("void(Tokens, int64, Pairs, float32[::1])")
 def fetch(rows: Tokens, t: int, pairs: Pairs, values: Singles) -> None:
-    """Ask for the rows of the token after t, and for the beginnings of rows of the one after that."""
+    """Prefetch the rows of the token after t, and the places of rows of the one after that."""
     last = rows.indptr.size - 2
     for e in range(rows.indptr[min(t + 2, last)], rows.indptr[min(t + 3, last + 1)]):
         prefetch(pairs.starts, rows.indices[e])
@@ -49,7 +49,7 @@ def fetch(rows: Tokens, t: int, pairs: Pairs, values: Singles) -> None:
 
 @kernel("void(int32[:, ::1], float32[::1])")
 def add_parts(parts: Ids, scores: Singles) -> None:
-    """Add the scores of its parts to that of each label."""
+    """Add to each label's score those of its parts."""
     for j in range(parts.shape[1]):
         for y in range(parts.shape[0]):
             scores[y] += scores[np.uint64(parts[y, j])]
@@ -57,7 +57,7 @@ def add_parts(parts: Ids, scores: Singles) -> None:
 
 @kernel("int64(Tokens, int64[::1], int32[:, ::1], int64, int64[::1], int32[::1])")
 def find_pairs(rows: Tokens, y: Ints, parts: Ids, total: int, starts: Ints, out: Ids) -> int:
-    """The pairs of features and labels that occur, by feature; how many there are. `starts` begins as zeros.
+    """Find the pairs of features and labels that occur, by feature; return their number. `starts` must be zeros.
 
     With an empty `out` only the number of occurrences of each feature is counted, in starts[feature + 1].
     """
@@ -105,7 +105,7 @@ def mark_pairs(rows: Tokens, y: Ints, parts: Ids, marks: Marks) -> None:
 
 @kernel("void(uint64[::1], int64, int32[::1])")
 def read_marks(marks: Marks, total: int, out: Ids) -> None:
-    """The numbers of the bits that are set, feature after feature."""
+    """Write the numbers of the bits that are set, one feature after another."""
     count = 0
     for j in range(marks.size):
         for b in range(total):
@@ -119,7 +119,7 @@ def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
     starts, rows = np.zeros(features + 1, dtype=np.int64), tokens
     total = part_count(parts)
     if total <= FEWEST:
-        # A word of bits for each feature takes far less memory than a list of what each one occurs with.
+        # A word of bits per feature takes far less memory than a list of its occurrences.
         marks = np.zeros(features, dtype=np.uint64)
         mark_pairs(rows, y, parts, marks)
         np.cumsum(np.bitwise_count(marks), out=starts[1:])
@@ -134,7 +134,7 @@ def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
 
 @kernel("void(Pairs, int64[::1], int32[::1], int64[::1])")
 def widen(pairs: Pairs, starts: Ints, labels: Ids, place: Ints) -> None:
-    """Fill the labels of rows that begin at `starts`, and the place of each pair among them; a longer row has all."""
+    """Fill in the labels of rows that begin at `starts`, and the place of each pair; a longer row has all labels."""
     for j in range(starts.size - 1):
         begin, end, first = pairs.starts[j], pairs.starts[j + 1], starts[j]
         longer = starts[j + 1] - first > end - begin
@@ -145,9 +145,9 @@ def widen(pairs: Pairs, starts: Ints, labels: Ids, place: Ints) -> None:
 
 
 def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
-    """Return (the pairs with all labels for a feature that has many, the place of each pair among them).
+    """Return the pairs, with all labels for features that have many, and the place of each pair among them.
 
-    A row of all labels and parts is added up without looking at its labels, many at a time.
+    A row of all labels and parts is added up without reading its labels, many at a time.
     """
     total, place = part_count(pairs.parts), np.arange(pairs.labels.size)
     if total < FEWEST:

@@ -2,9 +2,9 @@ r"""Rounds of dual averaging with AdaGrad's rates on the pairs of features and l
 
     theta_j = -eta soft(G_j, l1 t) / (S_j + eta l2 t),   S_j = delta + sqrt(sum of g_sj^2)
 
-as in the file `adaptive`. Expectations are taken over the labels of each token that score within `reach` of its best
-one, at most `width` of them, and the gold label. Any other label is less likely than exp(-reach) before its neighbours
-speak, and gets no gradient.
+as in `adaptive_engine`. Expectations are taken over the labels of each token that score within `reach` of its best
+one, at most `width` of them, and the gold label. Before the influence of neighbours, any other label is less likely
+than exp(-reach), and gets no gradient.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.sentence import longest_of
 from spom.solvers.structured.chains.sparse.pairs import Pairs, add_parts, fetch
 
-# Weights of a feature with all labels follow the growth of penalties once in so many rounds.
+# Weights of a feature with all labels are adapted to the growing penalties once in this many rounds.
 PERIOD = 64
 
 
 class Table(NamedTuple):
     """Sums of gradients and rates: of the pairs, and of steps, beginnings and ends ((labels + 2) x labels).
 
-    `forbidden` has -inf for steps that must not be, else 0; it has no rows where there are none. A feature j with
-    all labels has its weights in `values` where periods[j] is the period of now: see `pair_scores`.
+    `forbidden` has -inf for forbidden steps, else 0; it has no rows if there are none. A feature j with
+    all labels has its weights in `values` if periods[j] is the current period: see `pair_scores`.
     """
 
     pairs: Pairs
@@ -42,8 +42,8 @@ class Table(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Numbers of a run: strengths of features and of steps, step, delta, margin, the probability from which on a token
-    is skipped, candidates, whether steps are learnt, and how many labels and parts there are."""
+    """Parameters of a run: strengths of features and of steps, step, delta, margin, the probability above which a token
+    is skipped, candidates, whether steps are learnt, and the number of labels and parts."""
 
     l1: Annotated[np.float32, "float32"]
     l2: Annotated[np.float32, "float32"]
@@ -89,15 +89,15 @@ def final_weights(
 
 @kernel("UniTuple(float32, 2)(Rule, int64)")
 def penalties(rule: Rule, done: int) -> Any:
-    """l1 t and eta l2 t for features after `done` rounds."""
+    """Return l1 t and eta l2 t for features after `done` rounds."""
     return rule.l1 * np.float32(done), rule.eta * rule.l2 * np.float32(done)
 
 
 @kernel("void(Tokens, int64, Table, Rule, int64, float32[::1])")
 def pair_scores(rows: Tokens, t: int, table: Table, rule: Rule, done: int, out: Singles) -> None:
-    """out[label] = the sum of the weights that the features of token t have with it after `done` rounds.
+    """out[label] = sum of its weights with the features of token t, after `done` rounds.
 
-    A feature with all labels has its weights at hand: they follow the growth of penalties once in a period.
+    A feature with all labels has stored weights, which are adapted to the growing penalties once per period.
     """
     out[:] = np.float32(0.0)
     starts, labels, values, zero = table.pairs.starts, table.pairs.labels, table.values, np.float32(0.0)
@@ -124,7 +124,7 @@ def pair_scores(rows: Tokens, t: int, table: Table, rule: Rule, done: int, out: 
 
 @kernel("int64(float32[::1], int64, float32, int64, int64[::1], float64[::1])")
 def candidates(scores: Singles, gold: int, reach: np.float32, width: int, labels: Ints, out: Floats) -> int:
-    """The labels within `reach` of the best, the best `width` of them, and the gold one (-1: none), in rising order."""
+    """Find the labels within `reach` of the best, at most about `width`, and the gold one (-1: none), in order."""
     best = scores[0]
     for a in range(scores.size):
         best = max(best, scores[a])
@@ -132,7 +132,7 @@ def candidates(scores: Singles, gold: int, reach: np.float32, width: int, labels
     for a in range(scores.size):
         count += scores[a] >= low
     while count > width:
-        # Halve the distance until few enough are left; equal scores are cut off after `width` of them.
+        # Halve the distance until few enough remain; equal scores are cut off after `width` of them.
         reach *= np.float32(0.5)
         low, count = best - reach, 0
         for a in range(scores.size):
@@ -149,7 +149,7 @@ def candidates(scores: Singles, gold: int, reach: np.float32, width: int, labels
 
 @kernel("float64(Table, Rule, float32, int64, int64)")
 def step_weight(table: Table, rule: Rule, rounds: np.float32, a: int, b: int) -> float:
-    """The weight of a step, a beginning or an end; -inf where it is forbidden."""
+    """Return the weight of a step, a beginning or an end; -inf if it is forbidden."""
     if table.forbidden.shape[0] and table.forbidden[a, b] < 0.0:
         return -np.inf
     zero, g, cut, shift = np.float32(0.0), table.chain_sums[a, b], rule.chain_l1 * rounds, rule.chain_l2 * rounds
@@ -159,9 +159,9 @@ def step_weight(table: Table, rule: Rule, rounds: np.float32, a: int, b: int) ->
 
 @kernel("float64(Lattice, int64)")
 def expectations(lattice: Lattice, n: int) -> float:
-    """The log partition; probabilities of candidates in `nodes`, of steps in steps[t] (from t - 1 to t).
+    """Return the log partition; write probabilities of candidates to `nodes`, of steps to steps[t] (from t - 1 to t).
 
-    `steps` comes with the scores of steps; scores of beginnings and ends are in `scores`.
+    On entry `steps` has the scores of steps; scores of beginnings and ends are in `scores`.
     """
     total = 0.0
     for t in range(n):
@@ -185,7 +185,7 @@ def expectations(lattice: Lattice, n: int) -> float:
             lattice.nodes[t, b] /= norm
             lattice.back[t, b] /= norm
         total += math.log(norm) + top
-    # back[t, b] has exp(score) / norm until the sums of what follows replace it.
+    # back[t, b] has exp(score) / norm until the backward sums replace it.
     after = np.ones(lattice.nodes.shape[1])
     here = np.empty(lattice.nodes.shape[1])
     for t in range(n - 1, 0, -1):
@@ -208,7 +208,7 @@ def expectations(lattice: Lattice, n: int) -> float:
 def fill_lattice(
     rows: Tokens, first: int, y: Ints, table: Table, rule: Rule, done: int, scores: Singles, lattice: Lattice
 ) -> float:
-    """Candidates, and scores of candidates and steps; returns the score of the gold labels, without a margin."""
+    """Fill in candidates and scores of candidates and steps; return the score of the gold labels without a margin."""
     n, k, rounds = y.size, table.chain_sums.shape[1], np.float32(done)
     gold = 0.0
     for t in range(n):
@@ -244,7 +244,7 @@ def collect_pair(table: Table, rule: Rule, p: int, g: np.float32) -> None:
 
 @kernel("int64(Pairs, Lattice, int64, float32[::1])")
 def find_slopes(pairs: Pairs, lattice: Lattice, t: int, slope: Singles) -> int:
-    """The gradients of a token's candidates and their parts in `slope`, which was zero; lattice.active has them all."""
+    """Write the gradients of a token's candidates and parts to `slope`, which was zero; lattice.active lists these."""
     count, parts = 0, pairs.parts
     for b in range(lattice.counts[t]):
         label = lattice.labels[t, b]
@@ -292,7 +292,7 @@ def collect_token(
 
 @kernel("void(Table, Rule, int64, int64, float64)")
 def collect_step(table: Table, rule: Rule, a: int, b: int, slope: float) -> None:
-    """The same for a step, a beginning or an end."""
+    """Add a gradient to a step, a beginning or an end."""
     g = np.float32(slope)
     table.chain_sums[a, b] += g
     s = table.chain_rates[a, b] - rule.delta
@@ -301,7 +301,7 @@ def collect_step(table: Table, rule: Rule, a: int, b: int, slope: float) -> None
 
 @kernel("void(Table, Rule, Lattice, int64, int64)")
 def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) -> None:
-    """The gradients of all steps, of the beginning and of the end of a sentence."""
+    """Add the gradients of all steps, of the beginning and of the end of a sentence."""
     weight = lattice.weight[0]
     for t in range(n):
         for b in range(lattice.counts[t]):
@@ -321,7 +321,7 @@ def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) ->
 
 @kernel("Lattice(int64, int64, int64)")
 def make_lattice(longest: int, width: int, parts: int) -> Any:
-    """Memory for sentences of up to `longest` tokens with up to `width` candidates each, and `parts` of each label."""
+    """Allocate memory for sentences of up to `longest` tokens, each with up to `width` candidates of `parts` parts."""
     return Lattice(
         np.empty((longest, width), dtype=np.int64),
         np.empty(longest, dtype=np.int64),
@@ -339,9 +339,9 @@ def make_lattice(longest: int, width: int, parts: int) -> Any:
 def sparse_rounds(
     rows: Tokens, y: Ints, order: Ints, weight: Floats, table: Table, rule: Rule, done: int
 ) -> tuple[float, float]:
-    """One round for each sentence in `order`; the sum of losses and the number of tokens with an update.
+    """Run one round per sentence in `order`; return the sum of losses and the number of tokens with an update.
 
-    `weight` has a weight for each sentence, and is empty where all are one.
+    `weight` has a weight per sentence, and is empty if all are 1.
     """
     k, width, longest = table.chain_sums.shape[1], rule.width + 1, max(1, longest_of(rows, order))
     lattice = make_lattice(longest, width, table.pairs.parts.shape[1])
@@ -368,7 +368,7 @@ def sparse_rounds(
 
 @kernel("int64(Tokens, int64[::1], Table, Rule, int64, float64, int32[:, ::1])")
 def find_confused(rows: Tokens, y: Ints, table: Table, rule: Rule, done: int, least: float, out: Ids) -> int:
-    """How many (token, label) there are whose label is wrong with a probability of `least` or more: rows of `out`."""
+    """Write (token, wrong label) with a probability of `least` or more to rows of `out`; return their number."""
     every = np.arange(rows.offsets.size - 1)
     longest, count = max(1, longest_of(rows, every)), 0
     lattice = make_lattice(longest, rule.width + 1, table.pairs.parts.shape[1])

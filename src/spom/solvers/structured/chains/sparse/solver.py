@@ -20,9 +20,9 @@ from spom.solvers.structured.chains.sparse.pairs import Pairs
 class SparseChain:
     """min over theta of l1 norm1(theta) + (1/N) sum_i L(theta; x_i, y_i), theta on pairs (feature, label) seen.
 
-    A round costs what the labels cost that were seen with the features of its tokens, not all labels; so does a table.
-    Expectations in learning go over at most `width` candidates of each token (see `rounds`); decoding is exact.
-    `weighed` are labels that have a weight with every feature, seen together or not: for few labels. Each pass ends
+    The time of a round depends on the labels seen with the features of its tokens, not on all labels; so does a table's
+    size. In learning, expectations are over at most `width` candidates per token (see `rounds`); decoding is exact.
+    `weighed` are a few labels that have a weight with every feature, seen together or not. Each pass ends
     with the projection onto the ball of `radius`.
 
     >>> from types import SimpleNamespace
@@ -81,7 +81,7 @@ class SparseChain:
         return engine
 
     def passes(self) -> Iterator[Epoch]:
-        """Pass after pass up to `epochs`."""
+        """Make passes up to `epochs`."""
         return self.chain.passes()
 
     def one_pass(self) -> Epoch:
@@ -89,7 +89,7 @@ class SparseChain:
         return self.chain.one_pass()
 
     def weights(self) -> SparseWeights:
-        """Return the weights now; pairs whose weight is zero are left out."""
+        """Return the current weights, without pairs whose weight is zero."""
         values, chain = self.engine.values()
         pairs, kept = self.engine.table.pairs, values != 0.0
         before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)

@@ -1,1 +1,1 @@
-"""Trees with scores of siblings and grandparents, over arcs that a first-order parser leaves."""
+"""Trees with scores of siblings and grandparents, over the arcs that a first-order parser keeps."""

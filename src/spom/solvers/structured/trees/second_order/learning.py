@@ -27,7 +27,7 @@ from spom.solvers.structured.trees.space import WEIGHTS, Layout, Space, make_spa
 
 
 class Lessons(NamedTuple):
-    """Sentences, their gold heads, and the heads that each word may have besides, -1 after the last."""
+    """Sentences, their gold heads, and the other heads that each word may have, -1 after the last."""
 
     corpus: Corpus
     gold: Annotated[Ints, VECTOR]
@@ -45,7 +45,7 @@ class PartModel(NamedTuple):
 
 @kernel("ArcGraph(Sentence, Lessons)")
 def graph_of(sentence: Sentence, lessons: Lessons) -> Any:
-    """The arcs that were left of a sentence, and the gold ones."""
+    """Return the graph of a sentence's remaining arcs and its gold ones."""
     n, at = sentence.n, sentence.first
     allowed = np.zeros((n + 1, n + 1), dtype=np.bool_)
     for m in range(1, n + 1):
@@ -58,9 +58,9 @@ def graph_of(sentence: Sentence, lessons: Lessons) -> Any:
 
 @kernel("PartScores(ArcGraph, PartModel, Space, PartSpace, float32[::1])")
 def all_scores(graph: ArcGraph, model: PartModel, space: Space, parts: PartSpace, of_parts: Singles) -> Any:
-    """The scores of arcs and parts in the layout of the decoder; `space` has the arcs of the graph.
+    """Return the scores of arcs and parts in the layout of the decoder; `space` has the arcs of the graph.
 
-    Those of parts are in `of_parts` too, one after another.
+    Those of parts are also written to `of_parts`, one after another.
     """
     count, N, F = graph.head.size, graph.first.size - 1, model.layout.families.shape[0]
     arcs = np.empty(count, dtype=np.float32)
@@ -75,13 +75,13 @@ def all_scores(graph: ArcGraph, model: PartModel, space: Space, parts: PartSpace
     p += graph.siblings[count]
     for a in range(count):
         side = 0 if graph.head[a] < graph.modifier[a] else 1
-        # Instead of the part of a word without modifiers on this side, which is left out everywhere.
+        # Relative to the part of a word without modifiers on this side, which is omitted everywhere.
         ends[a] = of_parts[p + a] - of_parts[p + count + 2 * graph.head[a] + side]
     return PartScores(arcs.astype(np.float64), grand, siblings, ends)
 
 
 class Tree(NamedTuple):
-    """The arcs of a tree, word after word, and its parts."""
+    """The arcs of a tree, one per word in order, and its parts."""
 
     arcs: Annotated[Ints, "int64[::1]"]
     parts: Annotated[Ints, "int64[::1]"]
@@ -89,7 +89,7 @@ class Tree(NamedTuple):
 
 @kernel("Tree(ArcGraph, int64[::1])")
 def tree_of(graph: ArcGraph, heads: Ints) -> Any:
-    """A tree in its parts; see `parts_of_tree`."""
+    """Return a tree as arcs and parts; see `parts_of_tree`."""
     n = heads.size - 1
     found = Tree(np.empty(n, dtype=np.int64), np.empty(4 * n + 2, dtype=np.int64))
     parts_of_tree(graph, heads, found.arcs, found.parts)
@@ -98,7 +98,7 @@ def tree_of(graph: ArcGraph, heads: Ints) -> Any:
 
 @kernel("float64(PartModel, Space, PartSpace, Tree, Tree)")
 def features_between(model: PartModel, space: Space, parts: PartSpace, mine: Tree, gold: Tree) -> float:
-    """How many features one of two trees has and the other has not: the squared norm of their difference."""
+    """Return the number of features that only one of two trees has: the squared norm of their difference."""
     templates, siblings, found = model.templates.table.shape[0], 0, 0
     for f in range(templates):
         siblings += model.templates.table[f, SIBLING]
@@ -122,7 +122,7 @@ def learn_parts(
     parts_to: PartWeights,
     rounds: float,
 ) -> float:
-    """One round for each sentence of `order`; `most` is the largest step, `rounds` were before. The sum of losses."""
+    """Run a round per sentence of `order` after `rounds` others, with steps up to `most`; return the sum of losses."""
     layout, templates, total = model.layout, model.templates, 0.0
     F = layout.families.shape[0]
     space = make_space(longest_sentence(lessons.corpus, order), F, layout.sets.size)
@@ -147,7 +147,7 @@ def learn_parts(
                 value += scores.arcs[mine.arcs[w]] - scores.arcs[wanted.arcs[w]]
             for k in range(wanted.parts.size):
                 value += np.float64(of_parts[mine.parts[k]]) - np.float64(of_parts[wanted.parts[k]])
-            # A perceptron moves at ties too: at zero there is nothing else.
+            # A perceptron also moves at ties: at zero weights all scores are tied.
             if value > 0.0 or (loss.code == PERCEPTRON and value == 0.0):
                 features = features_between(model, space, parts, mine, wanted)
                 step = min(most, value / max(features, 1.0)) if loss.code == MIRA else most
@@ -167,7 +167,7 @@ def learn_parts(
 
 @kernel("int64(Corpus, int64[::1], Filter, PartModel, int64[::1])")
 def parse_parts(corpus: Corpus, order: Ints, first: Filter, model: PartModel, out: Ints) -> int:
-    """The heads of some sentences in `out`, laid out as the codes are; returns how many arcs the filter left."""
+    """Write the heads of some sentences to `out`, in the layout of the codes; return the number of arcs kept."""
     layout = first.layout
     F, longest, total = layout.families.shape[0], longest_sentence(corpus, order), 0
     space = make_space(longest, F, layout.sets.size)

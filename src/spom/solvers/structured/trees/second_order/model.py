@@ -1,4 +1,4 @@
-"""Weights that score arcs, siblings and grandparents: what learning gives and parsing uses."""
+"""Weights that score arcs, siblings and grandparents: the result of learning, used for parsing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from spom.solvers.structured.trees.second_order.pruning import Beam, Filter, lea
 from spom.solvers.structured.trees.second_order.templates import PartTemplates
 from spom.solvers.structured.trees.space import corpus_of
 
-# Scores are in units of the cost of a wrong head. On EWT's dev set 2.5 heads a word are left, .974 of the gold ones
-# among them. A parser is surer of the trees that it learnt from, so that a wider beam leaves the arcs to learn from:
-# UAS is .859 for widths of 3 to 6 in parsing; with a width of 4 in both it is .854.
+# Scores are in units of the cost of a wrong head. On EWT's dev set 2.5 heads per word remain, and .974 of the gold ones
+# are among them. A parser is surer of the trees it was trained on, so learning takes arcs from a wider beam: UAS is
+# .859 for widths of 3 to 6 in parsing; with a width of 4 in both it is .854.
 BEAM, LEARNING = Beam(3.0, 6), Beam(6.0, 10)
 
 
@@ -33,14 +33,14 @@ class SecondOrderModel:
 
     @cached_property
     def weights(self) -> Singles:
-        """All weights as they lie in memory."""
+        """All weights in their memory layout."""
         if not isinstance(self.stored, Entries):
             return self.stored
         return np.concatenate([self.arcs.weights, self.parts])
 
     @cached_property
     def arcs(self) -> ArcModel:
-        """The arcs alone."""
+        """The model of the arcs alone."""
         layout = self.templates.arcs.layout()
         if isinstance(self.stored, Entries):
             cut = np.searchsorted(self.stored.places, self._before)
@@ -61,17 +61,17 @@ class SecondOrderModel:
 
     @property
     def _before(self) -> int:
-        """How many places of entries are those of arcs."""
+        """The number of places that belong to arcs."""
         return weight_count(self.templates.arcs, self.templates.arcs.layout())
 
     @cached_property
     def compiled(self) -> PartModel:
-        """As kernels take it."""
+        """The model as kernels take it."""
         layout, _, weights = self.arcs.compiled
         return PartModel(layout, weights, self.templates.compiled, read_only(self.parts))
 
     def entries(self) -> Entries:
-        """Return all weights that are not zero: those of arcs as `ArcModel` has them, then those of parts."""
+        """Return all weights that are not zero: those of arcs as in `ArcModel`, then those of parts."""
         if isinstance(self.stored, Entries):
             return self.stored
         places, values = self.arcs.entries()
@@ -86,7 +86,7 @@ class SecondOrderModel:
     def parse(
         self, codes: ArcCodes, projective: bool, first: ArcModel, n_jobs: int = 1, beam: Beam = BEAM
     ) -> tuple[Ints, int]:
-        """Return the heads, laid out as the codes are, and how many arcs `first` left; trees are always projective."""
+        """Return the heads, in the codes' layout, and the number of arcs that `first` kept; trees are projective."""
         out, corpus, by = np.zeros(codes.codes.shape[1], dtype=np.int64), corpus_of(codes), filter_of(first, beam)
 
         def part(bounds: tuple[int, int]) -> int:
@@ -101,7 +101,7 @@ def filter_of(first: ArcModel, beam: Beam) -> Filter:
 
 
 def left_heads(first: ArcModel, codes: ArcCodes, beam: Beam = LEARNING) -> Shorts:
-    """Return the heads to learn from that a model leaves of each word, laid out as the codes are, -1 after the last."""
+    """Return the heads that a model keeps for learning, in the layout of the codes, -1 after the last of each word."""
     out = np.full((codes.codes.shape[1], beam.most), -1, dtype=np.int16)
     leave_all(corpus_of(codes), np.arange(codes.first.size), filter_of(first, beam), out)
     return out

@@ -29,7 +29,7 @@ class PartSpace(NamedTuple):
     """A sentence's parts: third word, head, modifier (n + 1 for none) and kind; the first `grand` are of grandparents.
 
     Those of siblings follow: of each arc, then of each arc as the last on its side, then of each word and side without
-    any. addends[f, k, w] is what word w adds to the row of template f as third word, head or modifier.
+    modifiers. addends[f, k, w] is the term of word w in the row of template f as third word, head or modifier.
     """
 
     parts: Annotated[Ints, "int64[:, ::1]"]
@@ -47,20 +47,20 @@ class PartWeights(NamedTuple):
 
 @kernel("int64(int64, int64, int64)")
 def grand_kind(g: int, h: int, m: int) -> int:
-    """The directions of both arcs, and whether h and m are neighbours."""
+    """Return the code of the directions of both arcs, and of whether h and m are neighbours."""
     return 4 * (abs(h - m) == 1) + 2 * (g < h) + (h < m)
 
 
 @kernel("int64(int64, int64, int64)")
 def sibling_kind(h: int, s: int, m: int) -> int:
-    """The direction of h -> m, and the distance of s and m: 1, 2, 3 to 5, more."""
+    """Return the code of the direction of h -> m, and of the distance of s and m: 1, 2, 3 to 5, more."""
     d = abs(m - s)
     return 2 * (0 if d == 1 else (1 if d == 2 else (2 if d <= 5 else 3))) + (h < m)
 
 
 @kernel("int64[:, :, ::1](Sentence, PartTable)")
 def part_addends(sentence: Sentence, templates: PartTable) -> Ints:
-    """What each word adds to the rows of each template in each of three roles."""
+    """Return the term of each word in the rows of each template, in each of three roles."""
     n, table = sentence.n, templates.table
     sides = np.empty((templates.ends.size - 1, n + 1), dtype=np.int64)
     side_codes(sentence, templates.ends, templates.atoms, sides)
@@ -81,7 +81,7 @@ def part_addends(sentence: Sentence, templates: PartTable) -> Ints:
 
 @kernel("PartSpace(Sentence, PartTable, ArcGraph)")
 def part_space(sentence: Sentence, templates: PartTable, graph: ArcGraph) -> Any:
-    """All parts of a graph."""
+    """Return all parts of a graph."""
     count, none, grand = graph.head.size, sentence.n + 1, 0
     for a in range(count):
         grand += graph.many[graph.head[a]]
@@ -126,7 +126,7 @@ def score_parts(templates: PartTable, space: PartSpace, weights: Singles, out: S
                 row = x[np.uint64(third[p])] + y[np.uint64(head[p])] + z[np.uint64(modifier[p])]
                 at[p] = start + (row & mask) * KINDS + kind[p]
                 prefetch(weights, at[p])
-        # While memory brings what this template needs, the one before is summed.
+        # While this template's rows are being loaded, the previous one is summed.
         turn = 1 - turn
         if waiting >= 0:
             begin, end = (space.grand, total) if table[waiting, SIBLING] else (0, space.grand)
@@ -138,7 +138,7 @@ def score_parts(templates: PartTable, space: PartSpace, weights: Singles, out: S
 
 @kernel("void(PartTable, PartSpace, int64, float64, float64, PartWeights)")
 def change_part(templates: PartTable, space: PartSpace, p: int, change: float, rounds: float, to: PartWeights) -> None:
-    """Add `change` to the weights of part p; `rounds` were before this one."""
+    """Add `change` to the weights of part p; `rounds` is the number of earlier rounds."""
     table, of, parts = templates.table, space.addends, space.parts
     sibling = p >= space.grand
     for f in range(table.shape[0]):
@@ -151,7 +151,7 @@ def change_part(templates: PartTable, space: PartSpace, p: int, change: float, r
 
 @kernel("void(ArcGraph, int64[::1], int64[::1], int64[::1])")
 def parts_of_tree(graph: ArcGraph, heads: Ints, arcs: Ints, parts: Ints) -> None:
-    """The arc of each word m (heads[m], from 1), and its parts: of grandparents, of siblings, of ends (2 a word).
+    """Find the arc of each word m (heads[m], from 1), and the tree's parts: grandparents, siblings, ends (2 per word).
 
     All arcs of the tree must be in the graph; it may have crossing arcs.
     """

@@ -1,4 +1,4 @@
-"""Compiled: the arcs that a first-order parser leaves, those in trees that are not much worse than its best one."""
+"""Compiled: the arcs that a first-order parser keeps, which are in trees not much worse than its best one."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Flags = NDArray[np.bool_]
 
 
 class Beam(NamedTuple):
-    """An arc stays if the best tree with it scores at most `width` less than the best; of each word at most `most`."""
+    """An arc is kept if the best tree with it scores at most `width` less than the best; at most `most` per word."""
 
     width: Annotated[float, "float64"]
     most: Annotated[int, "int64"]
 
 
 class Filter(NamedTuple):
-    """A first-order parser: its layout, its filter of arcs, its weights, and what it leaves."""
+    """A first-order parser: its layout, its filter of arcs, its weights, and the beam of arcs that it keeps."""
 
     layout: Layout
     limits: Annotated[Shorts, LIMITS]
@@ -48,7 +48,7 @@ class Filter(NamedTuple):
 
 @kernel("void(float64[:, ::1], float64, Beam, int64[::1], boolean[:, ::1])")
 def keep_arcs(best_with: Floats, best: float, beam: Beam, heads: Ints, allowed: Flags) -> None:
-    """allowed[h, m] for the arcs that stay; those of the best tree always do. Ties go to the lower head."""
+    """Set allowed[h, m] for the arcs that are kept, including those of the best tree. Ties go to the lower head."""
     N = best_with.shape[0]
     allowed[:] = False
     for m in range(1, N):
@@ -67,11 +67,11 @@ def keep_arcs(best_with: Floats, best: float, beam: Beam, heads: Ints, allowed: 
 def leave_arcs(
     sentence: Sentence, first: Filter, space: Space, scores: Singles, scales: Singles, allowed: Flags
 ) -> None:
-    """The arcs that stay of a sentence; `space` has what its words add to rows."""
+    """Find the arcs of a sentence that are kept; fills `space` with its words' terms in rows."""
     n = sentence.n
     matrix, best_with, heads = np.empty((n + 1, n + 1)), np.empty((n + 1, n + 1)), np.empty(n, dtype=np.int64)
     nothing = np.empty((0, 0, 0), dtype=np.int16)
-    # Where the filter leaves no tree, all arcs are scored.
+    # If the filter leaves no tree, all arcs are scored.
     for attempt in range(2):
         count = prepare(sentence, first.layout, first.limits if attempt == 0 else nothing, space)
         score_arcs(first.layout, space, count, n, first.weights, scales, scores)
@@ -84,7 +84,7 @@ def leave_arcs(
 
 @kernel("void(Sentence, Layout, ArcGraph, Space)")
 def take_arcs(sentence: Sentence, layout: Layout, graph: ArcGraph, space: Space) -> None:
-    """Put the arcs of a graph into `space`, which knows the sentence's words."""
+    """Copy the arcs of a graph into `space`, which already has the sentence's words."""
     arcs = space.arcs
     for a in range(graph.head.size):
         h, m = graph.head[a], graph.modifier[a]
@@ -96,7 +96,7 @@ def take_arcs(sentence: Sentence, layout: Layout, graph: ArcGraph, space: Space)
 
 @kernel("void(Corpus, int64[::1], Filter, int16[:, ::1])")
 def leave_all(corpus: Corpus, order: Ints, first: Filter, out: Shorts) -> None:
-    """The heads that stay of each word of some sentences, laid out as the codes are; `out` has -1 elsewhere."""
+    """Write the heads that are kept per word of some sentences to `out`, in the codes' layout; it has -1 elsewhere."""
     F, longest = first.layout.families.shape[0], longest_sentence(corpus, order)
     space = make_space(longest, F, first.layout.sets.size)
     scores, scales = np.empty((longest + 1) ** 2, dtype=np.float32), np.ones((F, 3), dtype=np.float32)

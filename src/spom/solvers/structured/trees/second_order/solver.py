@@ -1,4 +1,4 @@
-"""MIRA and its kin for trees of second order, as an iterator of states: one state per epoch."""
+"""MIRA and related methods for second-order trees, as an iterator of states, one per epoch."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _EXAMPLE: dict[str, Any] = {
     cost="O(templates) per arc, sibling and grandparent",
 )
 class SecondOrderSolver(ArcSolver):
-    """min over theta of (1/N) sum_i L(theta; sentence i, tree i), where trees score by arcs, siblings and grandparents.
+    """min over theta of (1/N) sum_i L(theta; sentence i, tree i), where scores are of arcs, siblings and grandparents.
 
-    `kept` has the heads that each word may have besides the gold one, laid out as the codes are, -1 after the last:
-    what a first-order parser leaves. `loss` is `"mira"`, `"hinge"` or `"perceptron"`: the best tree is found, sums over
-    all are not. The projection onto the ball of `radius` comes after each pass. Everything else is as in `ArcSolver`;
-    weights of arcs come first, then those of the templates `parts`.
+    `kept` has the heads that each word may have besides the gold one, in the layout of the codes, -1 after the last:
+    those that a first-order parser keeps. `loss` is `"mira"`, `"hinge"` or `"perceptron"`: there is a decoder for the
+    best tree, but not for sums over all trees. The projection onto the ball of `radius` follows each pass. Everything
+    else is as in `ArcSolver`; weights of arcs come first, then those of the templates `parts`.
 
     >>> from spom.solvers import examples
     >>> solver = SecondOrderSolver(*examples.two_trees(), **_EXAMPLE, seed=0)
@@ -94,7 +94,7 @@ class SecondOrderSolver(ArcSolver):
         return PartWeights(weights, read_only(weights), sums)
 
     def feed(self, codes: ArcCodes, gold: Ints, guides: Any = None) -> None:
-        """Learn from other sentences, of the same words and templates; `guides` are the heads that are kept."""
+        """Learn from other sentences, with the same vocabularies and templates; `guides` are the kept heads."""
         super().feed(codes, gold)
         self.kept = guides
 

@@ -1,9 +1,9 @@
-"""Templates for parts of second order: which attributes of three words make a feature.
+"""Templates for second-order parts: features from attributes of three words.
 
-A part is an arc h -> m with the head g of h, or with the sibling s next to m on its inner side; after the last of h on
-a side there is one part more, with no word for m. A template names
-attributes of its words, `g.upos h.upos m.lemma` or `s.upos m-1.upos m.upos`, as `spom.features.arc_sets` does for
-arcs. A row has a weight for each of eight kinds of parts: by directions and distances.
+A part is an arc h -> m with the head g of h, or with the sibling s next to m on its inner side. After the last modifier
+of h on a side there is one more part, with no word for m. A template names attributes of its words,
+`g.upos h.upos m.lemma` or `s.upos m-1.upos m.upos`, as `spom.features.arc_sets` does for arcs. A row has a weight
+for each of eight kinds of parts, which are directions and distances.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from spom.features.arc_sets import COLUMNS
 from spom.features.arc_spaces import TABLE, VECTOR
 from spom.features.arcs import ArcTemplates
 
-# The weights of a row.
+# The number of weights per row.
 KINDS = 8
-# The columns of the table of templates; those of the three words follow each other.
+# The columns of the table of templates; those of the three words are consecutive.
 SIBLING, SIDE, STRIDE, NONE, MASK, SALT, START = 0, 1, 4, 7, 10, 11, 12
 FIELDS = 13
-# Templates with at most this many values have a row for each; others share rows of a table by hashing.
+# Templates with at most this many values have a row per value; others share rows of a table by hashing.
 EXACT_ROWS = 1 << 15
 _ATOM = re.compile(r"([gshm])([-+][12])?\.(\w+)")
 
@@ -40,7 +40,7 @@ PARTS = (
     *("s.upos h.upos m.lemma", "s.upos m.upos", "s.lemma m.upos", "s.upos m.lemma", "s.lemma m.lemma"),
     *("s.upos h.lemma m.lemma", "s.upos h.upos m.upos m+1.upos", "s.upos s+1.upos h.upos m.upos"),
 )
-# The columns that these read.
+# The columns that these templates read.
 PART_COLUMNS = ("lemma", "upos", "xpos")
 
 
@@ -54,7 +54,7 @@ class PartTable(NamedTuple):
 
 @dataclass(frozen=True)
 class PartTemplates:
-    """Named templates for parts, over the columns and vocabularies of templates for arcs, and where weights are."""
+    """Named templates for parts, over the columns and vocabularies of templates for arcs, and their weights' layout."""
 
     arcs: ArcTemplates
     names: tuple[str, ...] = PARTS
@@ -66,7 +66,7 @@ class PartTemplates:
 
     @cached_property
     def size(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return self._laid_out[1]
 
     @cached_property
@@ -84,7 +84,7 @@ class PartTemplates:
             entry[SIDE : SIDE + 3] = [index.setdefault(side, len(index)) if side else -1 for side in sides]
             entry[STRIDE : STRIDE + 3] = (values[1] * values[2], values[2], 1)
             entry[MASK] = (1 << 62) - 1 if exact else rows - 1
-            # By its name, so that a template has the same rows in every set that it is in.
+            # Hashed from the name, so that a template has the same rows in every set of templates.
             entry[SALT] = 0 if exact else 3 * zlib.crc32(name.encode()) + 1
             start += rows * KINDS
         columns = self.arcs.columns
