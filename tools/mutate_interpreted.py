@@ -63,6 +63,8 @@ class _Forks:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Run the tests once, then the mutations."""
+        if session.testsfailed:
+            print(f"{session.testsfailed} files of tests cannot be imported, and are left out", file=sys.__stderr__)
         self._find_callers(session)
         for found in self.callers.values():
             found.sort(key=lambda pair: pair[0])

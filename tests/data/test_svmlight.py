@@ -223,7 +223,9 @@ def test_zeros_before_an_index_count_for_nothing(tmp_path: Path) -> None:
     assert look.n_features == 12
     ((X, _),) = look
     assert X.toarray()[1].tolist() == [0.0] * 11 + [3.0]
-    text = np.frombuffer(bytearray(b"1 00000000000012:2\n1 99999999999999999999999:2\n"), dtype=np.uint8)
+    text = np.frombuffer(
+        bytearray(b"1 00000000000012:2\n1 99999999999:2\n1 99999999999999999999999:2\n"), dtype=np.uint8
+    )
     # What no index can be is left to the parser, which says so.
     found = parser.scan_lines(text, np.flatnonzero(text == ord("\n")), False, 0, np.empty(4), 0, parser.POWERS)
-    assert found == (2, 12, 1)
+    assert found == (3, 12, 1)

@@ -238,6 +238,19 @@ def test_a_pair_as_likely_as_the_bound_is_confused() -> None:
     assert found[:3].tolist() == [[0, 1], [1, 1], [2, 1]]
 
 
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_confused_labels_are_candidates(width: int) -> None:
+    tokens, k, gold = sentences(3, [2, 1], 4, 2), 5, np.array([0, 4, 3])
+    solver = SparseChain(tokens, gold, k, features=4, epochs=1, width=width)
+    found = np.full((15, 2), -1, dtype=np.int32)
+    # Before the first round the lowest labels are the candidates, and the right one beside them.
+    count = find_confused(tokens, gold, solver.engine.table, solver.engine._rule(0.0, 2.0), 0, 0.1, found)
+    expected = [[t, y] for t in range(3) for y in range(width) if y != gold[t]]
+    assert found[:count].tolist() == expected
+    # As many as there is room for.
+    assert find_confused(tokens, gold, solver.engine.table, solver.engine._rule(0.0, 2.0), 0, 0.1, found[:1]) == 1
+
+
 def test_same_seed_same_bits_and_learns() -> None:
     tokens = sentences(1, [4] * 50, 30, 3)
     y = np.random.default_rng(2).integers(0, 30, 30)[tokens.indices[::3]]
