@@ -238,6 +238,19 @@ def test_a_pair_as_likely_as_the_bound_is_confused() -> None:
     assert found[:3].tolist() == [[0, 1], [1, 1], [2, 1]]
 
 
+@pytest.mark.parametrize(("skip", "transitions"), [(0.0, True), (2.0, False)])
+def test_steps_are_left_alone_where_nothing_is_learnt(skip: float, transitions: bool) -> None:
+    tokens = sentences(3, [3, 1, 2], 9, 3)
+    y = np.random.default_rng(5).integers(0, 3, tokens.total)
+    solver = SparseChain(tokens, y, 3, features=9, skip=skip, transitions=transitions, epochs=1, random_state=0)
+    solver.one_pass()
+    table = solver.engine.table
+    assert not table.chain_sums.any()
+    assert (table.chain_rates == np.float32(solver.engine.rates.delta)).all()
+    # A right label of probability zero or less is one that no token has.
+    assert table.sums.any() == (skip > 0.0)
+
+
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_confused_labels_are_candidates(width: int) -> None:
     tokens, k, gold = sentences(3, [2, 1], 4, 2), 5, np.array([0, 4, 3])
