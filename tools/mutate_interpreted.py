@@ -30,8 +30,19 @@ def survivors_of(
     import pytest
 
     plugin = _Forks(sources, sample, report)
-    arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning", "--capture=sys"]
+    arguments = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::RuntimeWarning",
+        "--capture=sys",
+        "--tb=no",
+    ]
     pytest.main([*arguments, *tests], plugins=[plugin])
+    if plugin.tried < len(sample):
+        raise SystemExit("pytest stopped before the mutations were tried")
     return plugin.survivors
 
 
@@ -41,6 +52,7 @@ class _Forks:
     def __init__(self, sources: dict[Path, str], sample: list[Any], report: Callable[..., None]) -> None:
         self.sources, self.sample, self.report = sources, sample, report
         self.survivors: list[Any] = []
+        self.tried = 0
         self.callers: dict[tuple[str, str], list[tuple[float, Any]]] = {}
         self.unusable: set[str] = set()
 
@@ -51,6 +63,8 @@ class _Forks:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Run the tests once, then the mutations."""
+        if session.testsfailed:
+            print(f"{session.testsfailed} files of tests cannot be imported, and are left out", file=sys.__stderr__)
         self._find_callers(session)
         for found in self.callers.values():
             found.sort(key=lambda pair: pair[0])
@@ -61,6 +75,7 @@ class _Forks:
             how = {0: None, 1: "test failed", 2: "too slow"}.get(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             if how is None:
                 self.survivors.append(mutation)
+            self.tried += 1
             self.report(mutation, how)
         session.testsfailed = 0
         return True

@@ -6,6 +6,7 @@ import gzip
 import io
 import tracemalloc
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -213,3 +214,18 @@ def test_the_largest_index_is_found_whatever_its_length(index: int) -> None:
     ends = np.flatnonzero(text == ord("\n"))
     rows, widest, count = parser.scan_lines(text, ends, False, 0, np.empty(4), 0, parser.POWERS)
     assert (rows, widest, count) == (2, index, 2)
+
+
+def test_zeros_before_an_index_count_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.svm"
+    path.write_text("1 0002:1\n-1 00000000000012:3\n")
+    look = SvmlightFile(path)
+    assert look.n_features == 12
+    ((X, _),) = look
+    assert X.toarray()[1].tolist() == [0.0] * 11 + [3.0]
+    text = np.frombuffer(
+        bytearray(b"1 00000000000012:2\n1 99999999999:2\n1 99999999999999999999999:2\n"), dtype=np.uint8
+    )
+    # What no index can be is left to the parser, which says so.
+    found = parser.scan_lines(text, np.flatnonzero(text == ord("\n")), False, 0, np.empty(4), 0, parser.POWERS)
+    assert found == (3, 12, 1)

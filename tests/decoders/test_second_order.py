@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spom.decoders.inside_outside import inside_outside
 from spom.decoders.max_marginals import max_marginals
 from spom.decoders.second_order import PartScores, arc_graph, best_second_order
 
@@ -118,3 +119,15 @@ def test_max_marginals_are_those_of_enumeration(n: int, single_root: bool) -> No
         np.testing.assert_allclose(out[:, 1:], expected[:, 1:])
         if every:
             assert every[tuple(heads.tolist())] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+def test_where_there_is_no_tree_nothing_is_written(single_root: bool) -> None:
+    scores = np.random.default_rng(0).standard_normal((4, 4))
+    scores[0] = -np.inf
+    shares, best_with, heads = np.zeros((4, 4)), np.zeros((4, 4)), np.full(3, 7)
+    assert inside_outside(scores, single_root, shares) == -np.inf
+    assert not shares.any()
+    assert max_marginals(scores, single_root, best_with, heads) == -np.inf
+    assert (best_with == -np.inf).all()
+    assert heads.tolist() == [7, 7, 7]

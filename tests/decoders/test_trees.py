@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from spom.decoders import ArcCost, Hamming, LabelCost, NonProjectiveTree, ProjectiveTree
+from spom.decoders.matrix_tree_log import heads_of, plus
 from spom.decoders.trees import Trees
 from spom.errors import Unsupported
 from tests.decoders import naive
@@ -304,3 +305,34 @@ def test_costs_check_themselves() -> None:
         ArcCost().of_labels(np.array([0]), 2)
     with pytest.raises(Unsupported, match="matrix"):
         LabelCost(1 - np.eye(2)).of_arcs(np.array([0]), np.array([0]), 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_heads_are_those_of_the_lowest_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    N, m = 6, 3
+    scores, e, p = rng.standard_normal((N, N)), rng.standard_normal(N), rng.integers(0, 3, N)
+    # An arc or a word that is ruled out does not count, whatever its order.
+    scores[rng.random((N, N)) < 0.4] = -np.inf
+    e[rng.random(N) < 0.3] = -np.inf
+    p[scores[:, m] == -np.inf] -= seed % 2
+    there = [h for h in range(N) if h != m and scores[h, m] + e[h] > -np.inf]
+    out = np.full((N, N), 7.0)
+    assert heads_of(scores, m, e, p, out) == bool(there)
+    if there:
+        shares = {h: math.exp(scores[h, m] + e[h]) for h in there if p[h] == min(p[k] for k in there)}
+        expected = [shares.get(h, 0.0) / sum(shares.values()) for h in range(N)]
+        np.testing.assert_allclose(out[:, m], expected, rtol=1e-12)
+    assert (np.delete(out, m, axis=1) == 7.0).all()
+
+
+def test_sums_have_the_lower_order() -> None:
+    for x, p, y, q in itertools.product([-np.inf, -3.0, 0.5], [0, 1], [-np.inf, -2.0, 0.5], [0, 1]):
+        terms = [(order, value) for value, order in ((x, p), (y, q)) if value > -np.inf]
+        found = plus(x, p, y, q)
+        if terms:
+            least = min(order for order, _ in terms)
+            total = math.log(sum(math.exp(value) for order, value in terms if order == least))
+            assert found == (pytest.approx(total, abs=1e-12), least)
+        else:
+            assert found[0] == -np.inf

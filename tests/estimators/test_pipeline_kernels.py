@@ -20,6 +20,7 @@ from spom.estimators.pipeline.characters import (
     character_places,
     characters_of,
     lowered,
+    number_places,
     places_before,
     runs_of,
 )
@@ -418,3 +419,17 @@ def test_lines_are_those_of_joined_strings() -> None:
     lemmas = coded([f.upper() for f in forms])
     found = conllu_of(words, tags, lemmas, Place()).decode()
     assert found == lines_of(words, tags, lemmas)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_places_that_are_kept_get_their_numbers(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    number = np.full(12, -1, dtype=np.int32)
+    kept = draw.permutation(12)[:7]
+    number[kept] = np.arange(7)
+    indptr = np.concatenate([[0], np.cumsum(draw.integers(0, 5, 9))]).astype(np.int64)
+    places = draw.integers(0, 12, int(indptr[-1])).astype(np.int32)
+    rows = [[int(number[q]) for q in places[a:b] if q in kept] for a, b in itertools.pairwise(indptr.tolist())]
+    count = number_places(places, number, indptr)
+    assert count == sum(map(len, rows))
+    assert [places[a:b].tolist() for a, b in itertools.pairwise(indptr.tolist())] == rows

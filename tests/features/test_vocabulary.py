@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spom.data import Columns
 from spom.features import Vocabulary
+from tests.data.test_token_lines import naive_hash
 
 texts = st.lists(st.text(st.characters(codec="utf-8"), max_size=4), max_size=60)
 
@@ -59,3 +60,16 @@ def test_same_strings_same_arrays():
     one, two = (Vocabulary.from_strings(["x", "y", "z"]) for _ in range(2))
     for key, value in one.arrays().items():
         np.testing.assert_array_equal(value, two.arrays()[key])
+
+
+def test_the_table_of_a_model_file_is_filled_by_hashes():
+    texts = [f"w{i}" * (1 + i % 4) for i in range(40)]
+    table = Vocabulary.from_strings(texts).arrays()["table"]
+    # Files keep the table: another version must search it from the same slots.
+    expected = [0] * table.size
+    for code, text in enumerate(texts, 1):
+        slot = (naive_hash(text.encode()) >> 20) % table.size
+        while expected[slot]:
+            slot = (slot + 1) % table.size
+        expected[slot] = code
+    assert table.tolist() == expected

@@ -273,7 +273,10 @@ def scan_lines(
         first = k
         while first > i and 48 <= text[first - 1] <= 57:
             first -= 1
-        if k > i and k - first <= 10 and text[first - 1] <= 32:
+        separated = text[first - 1] <= 32
+        while first < k and text[first] == 48:
+            first += 1
+        if k > i and k - first <= 10 and separated:
             index = np.int64(0)
             for c in range(first, k):
                 index = index * 10 + np.int64(text[c] - 48)

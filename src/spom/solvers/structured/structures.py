@@ -320,6 +320,13 @@ def augment_arcs(scores: Parts, gold: Ints, cost: float) -> None:
                 arcs[h, m] = np.float32(arcs[h, m]) + np.float32(cost)
 
 
+@kernel("float64(Parts)")
+def no_tree(out: Parts) -> float:
+    """Return the loss where the arcs that are left make no tree, whatever the weights: zero, and so is its gradient."""
+    out.unary[:] = 0.0
+    return 0.0
+
+
 @kernel("float64(Parts, int64[::1], int64[::1], Parts)")
 def tree_difference(scores: Parts, gold: Ints, heads: Ints, out: Parts) -> float:
     """Write the arcs of a tree minus those of gold to `out`; return the difference of their scores."""
@@ -342,21 +349,23 @@ def tree_difference(scores: Parts, gold: Ints, heads: Ints, out: Parts) -> float
 def tree_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
     """Compute the best tree with one root, minus gold."""
     heads = np.empty(scores.unary.shape[0] - 1, dtype=np.int64)
-    arborescence(scores.unary, True, heads)
-    return tree_difference(scores, gold, heads, out)
+    found = arborescence(scores.unary, True, heads)
+    return tree_difference(scores, gold, heads, out) if found == 1 else no_tree(out)
 
 
 @kernel(DECODE)
 def projective_best(scores: Parts, gold: Ints, scratch: Floats, out: Parts) -> float:
     """Compute the best projective tree with one root, minus gold."""
     heads = np.empty(scores.unary.shape[0] - 1, dtype=np.int64)
-    eisner(scores.unary, True, heads)
-    return tree_difference(scores, gold, heads, out)
+    found = eisner(scores.unary, True, heads)
+    return tree_difference(scores, gold, heads, out) if found == 1 else no_tree(out)
 
 
 @kernel("float64(Parts, int64[::1], Parts, float64)")
 def minus_gold_arcs(scores: Parts, gold: Ints, out: Parts, total: float) -> float:
     """Return the loss from the log partition, and subtract the arcs of gold from the expected ones."""
+    if total == -np.inf:
+        return no_tree(out)
     arcs = scores.unary
     for h in range(arcs.shape[0]):
         for m in range(1, arcs.shape[0]):

@@ -13,6 +13,7 @@ from spom.errors import Unsupported
 from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import FEWEST, SHARE, Pairs, seen_pairs
+from spom.solvers.structured.chains.sparse.rounds import find_confused
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
 
@@ -74,7 +75,15 @@ def test_decoding_is_exact(seed: int, spread: float) -> None:
 
 
 def naive_round(
-    tokens: Tokens, y: Any, order: Any, k: int, features: int, l1: float, cost: float, radius: float = np.inf
+    tokens: Tokens,
+    y: Any,
+    order: Any,
+    k: int,
+    features: int,
+    l1: float,
+    cost: float,
+    radius: float = np.inf,
+    l2: float = 0.0,
 ) -> Any:
     """Dual averaging with AdaGrad's rates on the seen pairs, expectations by enumeration of all paths.
 
@@ -91,7 +100,7 @@ def naive_round(
     Gc, Hc = np.zeros((k + 2, k)), np.zeros((k + 2, k))
 
     def weight(G: Any, H: Any, t: int) -> Any:
-        return -inside * 0.5 * np.sign(G) * np.maximum(np.abs(G) - l1 * t, 0.0) / (0.1 + np.sqrt(H))
+        return -inside * 0.5 * np.sign(G) * np.maximum(np.abs(G) - l1 * t, 0.0) / (0.1 + np.sqrt(H) + 0.5 * l2 * t)
 
     for r, s in enumerate(order):
         a, b = int(tokens.offsets[s]), int(tokens.offsets[s + 1])
@@ -130,8 +139,10 @@ def naive_round(
 
 
 @pytest.mark.parametrize("k", [3, 64])
-@pytest.mark.parametrize(("loss", "l1"), [("log", 0.0), ("log", 0.01), ("softmax-margin", 0.01)])
-def test_a_pass_is_that_of_enumeration(loss: str, l1: float, k: int) -> None:
+@pytest.mark.parametrize(
+    ("loss", "l1", "l2"), [("log", 0.0, 0.0), ("log", 0.01, 0.0), ("softmax-margin", 0.01, 0.0), ("log", 0.01, 0.2)]
+)
+def test_a_pass_is_that_of_enumeration(loss: str, l1: float, l2: float, k: int) -> None:
     features = 90 if k == 3 else 60
     lengths = [3, 1, 2, 4, 2, 3] * 14 if k == 3 else [1, 2, 1] * 23
     tokens = sentences(3, lengths, features, 3)
@@ -139,13 +150,15 @@ def test_a_pass_is_that_of_enumeration(loss: str, l1: float, k: int) -> None:
     solver = SparseChain(
         tokens, y, k, features=features, l1=l1, loss=loss, skip=2.0, reach=1e6, width=k, epochs=1, random_state=7
     )
+    solver.engine.rates = solver.engine.rates._replace(l2=l2, chain_l2=l2)
     sizes = np.diff(solver.engine.table.pairs.starts)
     assert (sizes == k).any()
     assert (sizes < k).any()
     order = np.random.default_rng(7).permutation(len(tokens))
     solver.one_pass()
     found = solver.weights()
-    W, chain = naive_round(tokens, y, order, k, features, l1, 1.0 if loss == "softmax-margin" else 0.0)
+    cost = 1.0 if loss == "softmax-margin" else 0.0
+    W, chain = naive_round(tokens, y, order, k, features, l1, cost, l2=l2)
     np.testing.assert_allclose(dense(found, features), W, atol=2e-4)
     # Steps whose slope is tiny are left alone, which enumeration does not do: with many labels there are more.
     np.testing.assert_allclose(found.chain, chain, atol=5e-3 if k == 3 else 1e-2)
@@ -212,6 +225,43 @@ def test_confused_pairs_are_those_of_enumeration() -> None:
     np.testing.assert_array_equal(found, expected)
     assert not engine.table.sums.any()
     assert not engine.table.chain_sums.any()
+
+
+def test_a_pair_as_likely_as_the_bound_is_confused() -> None:
+    tokens, k = sentences(3, [2, 1], 4, 2), 2
+    solver = SparseChain(tokens, np.zeros(3, dtype=np.int64), k, features=4, epochs=1)
+    engine, found = solver.engine, np.full((9, 2), -1, dtype=np.int32)
+    # Before the first round both labels of each token are equally likely.
+    for least, count in ((0.5, 3), (0.5 + 1e-9, 0)):
+        rule = engine._rule(0.0, 2.0)
+        assert find_confused(tokens, np.zeros(3, dtype=np.int64), engine.table, rule, 0, least, found) == count
+    assert found[:3].tolist() == [[0, 1], [1, 1], [2, 1]]
+
+
+@pytest.mark.parametrize(("skip", "transitions"), [(0.0, True), (2.0, False)])
+def test_steps_are_left_alone_where_nothing_is_learnt(skip: float, transitions: bool) -> None:
+    tokens = sentences(3, [3, 1, 2], 9, 3)
+    y = np.random.default_rng(5).integers(0, 3, tokens.total)
+    solver = SparseChain(tokens, y, 3, features=9, skip=skip, transitions=transitions, epochs=1, random_state=0)
+    solver.one_pass()
+    table = solver.engine.table
+    assert not table.chain_sums.any()
+    assert (table.chain_rates == np.float32(solver.engine.rates.delta)).all()
+    # A right label of probability zero or less is one that no token has.
+    assert table.sums.any() == (skip > 0.0)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_confused_labels_are_candidates(width: int) -> None:
+    tokens, k, gold = sentences(3, [2, 1], 4, 2), 5, np.array([0, 4, 3])
+    solver = SparseChain(tokens, gold, k, features=4, epochs=1, width=width)
+    found = np.full((15, 2), -1, dtype=np.int32)
+    # Before the first round the lowest labels are the candidates, and the right one beside them.
+    count = find_confused(tokens, gold, solver.engine.table, solver.engine._rule(0.0, 2.0), 0, 0.1, found)
+    expected = [[t, y] for t in range(3) for y in range(width) if y != gold[t]]
+    assert found[:count].tolist() == expected
+    # As many as there is room for.
+    assert find_confused(tokens, gold, solver.engine.table, solver.engine._rule(0.0, 2.0), 0, 0.1, found[:1]) == 1
 
 
 def test_same_seed_same_bits_and_learns() -> None:

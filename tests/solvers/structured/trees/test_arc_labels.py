@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from spom.data import Treebank
 from spom.errors import DataError
 from spom.features.arc_sets import LABELS
+from spom.features.arc_spaces import sentence_of
 from spom.features.arcs import ArcTemplates, with_roots, words_of
 from spom.solvers import examples
 from spom.solvers.structured.trees.garrote import garrote, head_loss, template_contributions
+from spom.solvers.structured.trees.relation_kernels import label_rows
 from spom.solvers.structured.trees.relations import LabelLearner, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
+from spom.solvers.structured.trees.space import corpus_of, layout_of
 
 from .naive_arcs import features, random_bank
 from .naive_arcs import words_of as words_of_sentence
@@ -63,9 +67,10 @@ def naive_labels(bank: Any, names: list[str], epochs: int, most: float, radius: 
     return {f: w / rounds for f, w in total.items()}
 
 
-def test_relations_are_learnt_as_in_plain_python() -> None:
+@pytest.mark.parametrize("half", [0, 1])
+def test_relations_are_learnt_as_in_plain_python(half: int) -> None:
     bank = random_bank(1, sentences=6)
-    templates = ArcTemplates([*LABELS[::2], "h.feats m.feats"], min_count=1)
+    templates = ArcTemplates([*LABELS[half::2], "h.feats m.feats"], min_count=1)
     codes = templates.fit(bank)
     trees, gold = with_roots(bank.heads, codes), with_roots(bank.relations.astype(np.int64), codes)
     learner = LabelLearner(templates, bank.relation_names, step=0.0371)
@@ -129,6 +134,25 @@ def test_the_relation_of_roots_is_theirs_alone() -> None:
     assert learner.model().root == 2
     found = learner.model().find(codes, trees)[words_of(codes)]
     np.testing.assert_array_equal(found == 2, bank.heads == 0)
+
+
+@pytest.mark.parametrize("head", [1, 17])
+def test_arcs_of_any_length_have_rows_of_their_own(head: int) -> None:
+    n = 17
+    words = [{"form": "x", "upos": "X", "head": 0 if m == head else head, "deprel": "d"} for m in range(1, n + 1)]
+    bank = Treebank.from_sentences([words])
+    templates = ArcTemplates(["h.upos m.upos dist"], min_count=1)
+    codes, layout = templates.fit(bank), templates.layout(apart=True)
+    rows = np.full((n + 1, 1), -1)
+    corpus = corpus_of(codes, with_roots(bank.heads, codes))
+    label_rows(sentence_of(corpus, 0), layout_of(templates, layout), rows)
+    lengths = [abs(head - m) for m in range(1, n + 1) if m != head]
+    slots = [sum(d > top for top in (1, 2, 3, 6, 11)) + (0 if head == 1 else 6) for d in lengths]
+    found = np.delete(rows[1:, 0], head - 1)
+    # The root is another tag, and twelve slots belong to each pair of tags.
+    assert (found - found.min()).tolist() == [slot - min(slots) for slot in slots]
+    assert (found % 12).tolist() == slots
+    assert (rows[1:] < layout.rows).all()
 
 
 def test_words_between_are_no_template_for_relations() -> None:

@@ -17,6 +17,7 @@ ODD = [
     *("h.upos gap", "h.lemma gap dist", "m.upos gap dir", "h.xpos between.upos", "m.xpos between.upos dir"),
     *("h.upos m.upos", "h.upos m.upos dir", "h.upos m.upos dist", "h.feats", "h.feats dist", "m.feats dir"),
     *("h.upos m.upos gap between.xpos", "h-1.form", "m+1.form dir", "h.upos between.lemma dist", "h-2.upos m+2.upos"),
+    *("between.form dir", "m.upos between.form"),
 ]
 GUIDED = [
     *("h.upos same", "m.upos same dist", "h.upos sibling.upos dir", "m.xpos beyond.upos", "h^.upos same between.upos"),

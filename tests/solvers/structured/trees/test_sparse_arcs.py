@@ -96,6 +96,47 @@ def test_templates_that_look_at_a_tree() -> None:
     run_both(bank, GUIDED, 0.02, 0.0, "mira", guide=guide)
 
 
+def test_words_between_in_the_first_column() -> None:
+    names = ["h.feats m.feats", "h.form m.upos between.form", "between.form dist"]
+    assert ArcTemplates(names).columns[0] == "form"
+    run_both(random_bank(7), names, 0.01, 0.0, "log")
+
+
+@pytest.mark.parametrize("solver", [ArcSolver, SparseArcSolver])
+def test_a_tree_above_all_others_has_no_loss(solver: Any) -> None:
+    # The arcs 4 -> 2 and 3 -> 1 cross: after long steps the tree is ahead of all projective ones.
+    words = [{"form": str(w), "head": h, "deprel": "x"} for w, h in enumerate([3, 4, 4, 0], 1)]
+    bank = Treebank.from_sentences([words, words])
+    templates = ArcTemplates(["h.form m.form"], min_count=1)
+    codes = templates.fit(bank)
+    more = {"penalty": L1(0.0)} if solver is SparseArcSolver else {}
+    found = solver(templates, codes, with_roots(bank.heads, codes), projective=True, loss="hinge", step=9.0, **more)
+    found.limits[:] = 30000
+    assert found.epoch().loss > 0.0
+    weights = found.weights.copy()
+    for _ in range(3):
+        assert found.epoch().loss == 0.0
+    np.testing.assert_array_equal(found.weights, weights)
+
+
+@pytest.mark.parametrize("solver", [ArcSolver, SparseArcSolver])
+@pytest.mark.parametrize("loss", ["hinge", "mira", "perceptron", "log"])
+def test_a_sentence_that_is_left_without_a_tree_teaches_nothing(solver: Any, loss: str) -> None:
+    # Arcs between tags that were never seen are dropped, and those of this tree cross.
+    words = [{"form": str(h), "upos": "RABCD"[w], "head": h, "deprel": "x"} for w, h in enumerate([3, 4, 4, 0], 1)]
+    bank = Treebank.from_sentences([words, words])
+    templates = ArcTemplates(["h.form m.form", "h.upos m.upos"], min_count=1)
+    codes = templates.fit(bank)
+    more = {"penalty": L1(0.0)} if solver is SparseArcSolver else {}
+    found = solver(templates, codes, with_roots(bank.heads, codes), projective=True, loss=loss, **more)
+    for _ in range(2):
+        assert found.epoch().loss == 0.0
+    assert not found.weights.any()
+    # With all trees there is the right one, and no other one.
+    found.projective = False
+    assert found.epoch().loss == pytest.approx(0.0, abs=1e-9)
+
+
 @pytest.mark.parametrize("loss", ["mira", "log"])
 def test_each_pass_ends_inside_the_ball(loss: str) -> None:
     solver, naive = run_both(random_bank(4), SOME, 0.01, 0.1, loss, radius=0.1)
