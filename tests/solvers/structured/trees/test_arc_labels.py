@@ -20,7 +20,7 @@ from spom.solvers.structured.trees.garrote import garrote, head_loss, template_c
 from spom.solvers.structured.trees.relation_kernels import label_rows
 from spom.solvers.structured.trees.relations import LabelLearner, rows_of
 from spom.solvers.structured.trees.solver import ArcSolver
-from spom.solvers.structured.trees.space import corpus_of, layout_of
+from spom.solvers.structured.trees.space import corpus_of
 
 from .naive_arcs import features, random_bank
 from .naive_arcs import words_of as words_of_sentence
@@ -143,9 +143,8 @@ def test_arcs_of_any_length_have_rows_of_their_own(head: int) -> None:
     bank = Treebank.from_sentences([words])
     templates = ArcTemplates(["h.upos m.upos dist"], min_count=1)
     codes, layout = templates.fit(bank), templates.layout(apart=True)
-    rows = np.full((n + 1, 1), -1)
     corpus = corpus_of(codes, with_roots(bank.heads, codes))
-    label_rows(sentence_of(corpus, 0), layout_of(templates, layout), rows)
+    rows = label_rows(sentence_of(corpus, 0), layout, np.empty(0, dtype=np.int32))
     lengths = [abs(head - m) for m in range(1, n + 1) if m != head]
     slots = [sum(d > top for top in (1, 2, 3, 6, 11)) + (0 if head == 1 else 6) for d in lengths]
     found = np.delete(rows[1:, 0], head - 1)
