@@ -23,7 +23,7 @@ from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.duality import balanced, feasible
 from spom.solvers.batch.problem import Solution, constant_theta, fits_working_set, gradient_at_zero, solve
-from spom.solvers.batch.working_set.blocks import PenalisedBlocks, blocks_of, flat_blocks, row_blocks
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks, blocks_of, row_blocks
 from spom.solvers.batch.working_set.store import Store
 from spom.solvers.iterate import progress
 
@@ -216,7 +216,7 @@ def gap_safe(smooth: LinearSmooth, penalty: Any, theta: Floats) -> Any:
 def _flat_blocks(penalty: Any, smooth: LinearSmooth) -> PenalisedBlocks:
     """Return the blocks over the entries of w: of features, or of the rows of a matrix."""
     p, K = smooth.X.shape[1], smooth.outputs
-    return blocks_of(penalty, p) if K is None else flat_blocks(row_blocks(penalty, p), K)
+    return blocks_of(penalty, p) if K is None else row_blocks(penalty, p).flat(K)
 
 
 def _off(smooth: LinearSmooth, blocks: PenalisedBlocks, g: Floats, radius: float) -> Any:

@@ -65,6 +65,35 @@ class PenalisedBlocks:
         """Whether some block has a weight; that term is not a sum over coordinates."""
         return bool(self.weights.any())
 
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether the blocks have the coordinates in their order."""
+        return np.array_equal(self.order, np.arange(self.order.size))
+
+    @cached_property
+    def _l1(self) -> Any:
+        return self.spread(self.l1)
+
+    @cached_property
+    def _ridge(self) -> Any:
+        return self.spread(self.ridge)
+
+    @cached_property
+    def _flats(self) -> dict[int, PenalisedBlocks]:
+        return {}
+
+    def flat(self, columns: int) -> PenalisedBlocks:
+        """Return blocks of rows as blocks of `columns` entries of the flattened matrix."""
+        if columns not in self._flats:
+            size = self.count * columns
+            ptr, order = np.arange(0, size + 1, columns, dtype=np.int64), np.arange(size, dtype=np.int64)
+            self._flats[columns] = PenalisedBlocks(ptr, order, self.weights, self.l1, self.ridge)
+        return self._flats[columns]
+
+    def arranged(self, values: Floats) -> Floats:
+        """Return numbers (or rows) of coordinates in the order of the blocks, as a view if it is theirs."""
+        return values if self.in_order else np.asarray(values[self.order])
+
     def sums(self, values: Floats) -> Floats:
         """Return the sum over each block of `values`, one per coordinate in the order of the blocks."""
         return values if self.single else np.add.reduceat(values, self.ptr[:-1])
@@ -85,9 +114,9 @@ class PenalisedBlocks:
     def violations(self, w: Floats, g: Floats) -> Floats:
         """Return the distance of -g_b from the subdifferential of Omega at w_b, per block b; w and g as in `value`."""
         if w.ndim == 2:
-            return flat_blocks(self, w.shape[1]).violations(w.reshape(-1), g.reshape(-1))
-        l1 = self.spread(self.l1)
-        slope = g + self.spread(self.ridge) * w
+            return self.flat(w.shape[1]).violations(w.reshape(-1), g.reshape(-1))
+        l1 = self._l1
+        slope = g + self._ridge * w
         norms = np.sqrt(self.sums(w * w))
         if self.grouped:
             # The block term is smooth where the block is not zero.
@@ -204,13 +233,6 @@ def _unsupported(penalty: Penalty) -> Unsupported:
         "a working set needs a penalty that is separable by blocks (L1, ElasticNet, GroupLasso, SparseGroupLasso, "
         f'their sums; of a matrix with groups="rows"), not {penalty!r}; solver="fista" supports any penalty with a prox'
     )
-
-
-def flat_blocks(blocks: PenalisedBlocks, K: int) -> PenalisedBlocks:
-    """Return blocks of rows as blocks of K entries of the flattened matrix."""
-    size = blocks.count * K
-    ptr = np.arange(0, size + 1, K, dtype=np.int64)
-    return PenalisedBlocks(ptr, np.arange(size, dtype=np.int64), blocks.weights, blocks.l1, blocks.ridge)
 
 
 def choose(used: Any, violations: Floats, more: int) -> Ints:

@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dposv
 from spom.core.arrays import Floats
 from spom.losses import MulticlassLogistic
 from spom.solvers.batch.datafit import LinearSmooth
-from spom.solvers.batch.working_set.blocks import PenalisedBlocks, flat_blocks
+from spom.solvers.batch.working_set.blocks import PenalisedBlocks
 from spom.solvers.batch.working_set.gram import Quadratic
 from spom.solvers.batch.working_set.models import line_search
 
@@ -179,7 +179,7 @@ def prox_newton_step(
 
     It suits few variables: the model is a `Quadratic`, solved to residuals of `precision`.
     """
-    flat = flat_blocks(blocks, W.shape[1])
+    flat = blocks.flat(W.shape[1])
     H = dense_hessian(inner.X, inner.ones, inner.smooth, scores).reshape(W.size, W.size)
     H[np.diag_indices(W.size)] += 1e-12 * np.trace(H)
     w, slope = W.reshape(-1), inner.gradient(scores).reshape(-1)

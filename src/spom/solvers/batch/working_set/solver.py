@@ -86,7 +86,7 @@ class WorkingSet:
         stop = no_progress()
         while True:
             here = smooth.at(theta, scores)
-            w, g = theta[blocks.order], here.gradient[blocks.order]
+            w, g = blocks.arranged(theta), blocks.arranged(here.gradient)
             objective = here.loss + blocks.value(w)
             gap = linear_gap(smooth, self.penalty, objective, here)
             violations = blocks.violations(w, g)
