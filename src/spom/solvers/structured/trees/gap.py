@@ -15,7 +15,7 @@ from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import Zero
 from spom.penalties.forms import NO_ELASTIC, Split
 from spom.solvers.structured.gap import Certificate, Part, certify
-from spom.solvers.structured.structures import LOG, Loss
+from spom.solvers.structured.structures import LOG, Loss, Parts
 from spom.solvers.structured.trees.learning import Learnt, Task, TreeRule, change_arc, sentence_residual
 from spom.solvers.structured.trees.model import ArcModel, block_view
 from spom.solvers.structured.trees.space import make_space, places_of
@@ -26,12 +26,15 @@ def tree_expectations(task: Task, layout: Layout, rule: TreeRule, now: Learnt, g
     """Write the loss and the entropy of each sentence to `out`, and the sum of all gradients to `gradient`."""
     order = np.arange(out.shape[0])
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
+    nothing = np.empty((0, 0))
     for i in range(order.size):
         sentence = sentence_of(task.corpus, i)
         out[i, 0] = out[i, 1] = 0.0
         if sentence.n == 0:
             continue
-        value, count, scores, change = sentence_residual(sentence, layout, task, rule, space, now)
+        shape = (sentence.n + 1, sentence.n + 1)
+        scores, change = Parts(np.empty(shape), nothing), Parts(np.empty(shape), nothing)
+        value, count = sentence_residual(sentence, layout, task, rule, space, now, scores, change)
         entropy = value
         for a in range(count):
             h, m = space.arcs[HEAD_OF, a], space.arcs[MODIFIER_OF, a]

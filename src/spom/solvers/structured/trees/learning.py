@@ -208,20 +208,10 @@ def into_ball(layout: Layout, rule: TreeRule, to: Learnt) -> None:
             fold(layout, f, slot, to)
 
 
-class Residual(NamedTuple):
-    """The loss of a sentence, its number of arcs, their scores, and the derivative of the loss in them."""
-
-    value: Annotated[float, "float64"]
-    arcs: Annotated[int, "int64"]
-    scores: Parts
-    change: Parts
-
-
-@kernel("Residual(Sentence, Layout, Task, TreeRule, Space, Learnt)")
-def sentence_residual(sentence: Sentence, layout: Layout, task: Task, rule: TreeRule, space: Space, to: Learnt) -> Any:
-    """Return the loss of a sentence that has words, and its derivative; `space` gets the arcs."""
-    blocks, F, N, nothing = to.blocks, layout.families.shape[0], sentence.n + 1, np.empty((0, 0))
-    out, change = Parts(np.empty((N, N)), nothing), Parts(np.empty((N, N)), nothing)
+@kernel("int64(Sentence, Layout, Task, Space, Learnt, Parts)")
+def score_sentence(sentence: Sentence, layout: Layout, task: Task, space: Space, to: Learnt, out: Parts) -> int:
+    """Compute the scores of all arcs as a matrix; return the number of arcs."""
+    blocks, F = to.blocks, layout.families.shape[0]
     count = prepare(sentence, layout, task.limits, space)
     scores, scales = np.empty(count, dtype=np.float32), np.empty((F, 3), dtype=np.float32)
     for f in range(F):
@@ -229,9 +219,24 @@ def sentence_residual(sentence: Sentence, layout: Layout, task: Task, rule: Tree
             scales[f, slot] = blocks[SCALE, f, slot] * blocks[ACTIVE, f, slot]
     score_arcs(layout, space, count, sentence.n, to.fixed, scales, scores)
     to_matrix(space.arcs, count, scores, out.unary)
-    gold = task.gold[sentence.first : sentence.first + N].copy()
-    value = residual(rule.structure, rule.loss, out, gold, np.empty(0), change)
-    return Residual(value, count, out, change)
+    return count
+
+
+@kernel("Tuple((float64, int64))(Sentence, Layout, Task, TreeRule, Space, Learnt, Parts, Parts)", inline="always")
+def sentence_residual(
+    sentence: Sentence,
+    layout: Layout,
+    task: Task,
+    rule: TreeRule,
+    space: Space,
+    to: Learnt,
+    scores: Parts,
+    change: Parts,
+) -> tuple[float, int]:
+    """Return the loss of a sentence that has words and its number of arcs; `change` gets the derivative."""
+    count = score_sentence(sentence, layout, task, space, to, scores)
+    gold = task.gold[sentence.first : sentence.first + sentence.n + 1].copy()
+    return residual(rule.structure, rule.loss, scores, gold, scores.shared.reshape(-1), change), count
 
 
 @kernel("float64(Layout, Space, int64, float64, float64, Loss, Parts)")
@@ -263,12 +268,14 @@ def learn(task: Task, order: Ints, steps: Floats, layout: Layout, rule: TreeRule
     """Run one round per sentence of `order`, with its step (for MIRA the largest step); return the sum of losses."""
     F = layout.families.shape[0]
     space = make_space(longest_sentence(task.corpus, order), F, layout.sets.size)
-    total = 0.0
+    total, nothing = 0.0, np.empty((0, 0))
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
         if sentence.n == 0:
             continue
-        value, count, _, change = sentence_residual(sentence, layout, task, rule, space, to)
+        shape = (sentence.n + 1, sentence.n + 1)
+        scores, change = Parts(np.empty(shape), nothing), Parts(np.empty(shape), nothing)
+        value, count = sentence_residual(sentence, layout, task, rule, space, to, scores, change)
         step = step_size(layout, space, count, steps[t], value, rule.loss, change)
         if step > 0.0:
             total += value

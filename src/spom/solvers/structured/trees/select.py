@@ -25,7 +25,7 @@ from spom.features.arc_spaces import longest_sentence, sentence_of
 from spom.features.arcs import ArcCodes, ArcTemplates, Layout
 from spom.penalties import ElasticNet
 from spom.penalties.forms import selection_form
-from spom.solvers.structured.structures import LOG, Loss
+from spom.solvers.structured.structures import LOG, Loss, Parts
 from spom.solvers.structured.trees.learning import (
     NORM,
     SCALE,
@@ -111,10 +111,13 @@ def select_rounds(
 ) -> None:
     """Run one round of dual averaging per sentence; `sums` and `now` share a table, but have their own scales."""
     space = make_space(longest_sentence(task.corpus, order), layout.families.shape[0], layout.sets.size)
+    nothing = np.empty((0, 0))
     for t in range(order.size):
         sentence = sentence_of(task.corpus, order[t])
         if sentence.n > 0:
-            _, count, _, change = sentence_residual(sentence, layout, task, rule, space, now)
+            shape = (sentence.n + 1, sentence.n + 1)
+            scores, change = Parts(np.empty(shape), nothing), Parts(np.empty(shape), nothing)
+            _, count = sentence_residual(sentence, layout, task, rule, space, now, scores, change)
             change_arcs(layout, space, count, -1.0, change, sums)
         dual_scales(rule, metric, eta, t + 1.0, sums, now)
 
