@@ -89,14 +89,14 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
         loss, and forward-backward for the others or if a step is given.
     step, epochs, output : of the online solver; `"auto"` needs no number (60 passes, 40 with more than 20 kernels).
-            If penalty, solver, update, step and output are all `"auto"`, the loss is the hinge loss, no `dev` is given
-            and whole Gram matrices fit into memory, the online solver finds only the weights of the kernels, and a
-            machine for each pair of classes is learnt with them. Scores are then votes, one per pair that a class wins.
-        memory : the limit for Gram matrices: they are kept if they fit, else rows are computed and cached, else kernels
-            become explicit features. `memory_plan_` and the log, `spom.kernels`, tell what was chosen.
-        precision : of the Gram matrices, `"single"` or `"double"`.
-        prune : None, or `{"false_discovery_rate": 0.1}`: learn only with the kernels that stand out against knockoffs;
-            at most that share of them is expected to be noise (`solvers.mkl.knockoffs`).
+        If penalty, solver, update, step and output are all `"auto"`, the loss is the hinge loss, no `dev` is given
+        and whole Gram matrices fit into memory, the online solver finds only the weights of the kernels, and a
+        machine for each pair of classes is learnt with them. Scores are then votes, one per pair that a class wins.
+    memory : the limit for Gram matrices: they are kept if they fit, else rows are computed and cached, else kernels
+        become explicit features. `memory_plan_` and the log, `spom.kernels`, tell what was chosen.
+    precision : of the Gram matrices, `"single"` or `"double"`.
+    prune : None, or `{"false_discovery_rate": 0.1}`: learn only with the kernels that stand out against knockoffs;
+        at most that share of them is expected to be noise (`solvers.mkl.knockoffs`).
     probability : with a loss that is not a likelihood, fit up to five more times on parts of the rows and calibrate
         scores on the others, for `predict_proba`. Without it, `dev=` in `fit` and `calibrate` do so without extra fits.
     patience : with `dev=` in `fit`, stop after that many passes without a better score on it; None runs all epochs.

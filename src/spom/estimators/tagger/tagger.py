@@ -116,19 +116,19 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         sentences (see `spom.estimators.tagger.defaults`).
     update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with those: `"auto"` (templates and small weights are dropped if held-out
-            sentences show that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
-            number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
-            knockoffs, with at most that share expected to be noise (`solvers.structured.chains.knockoffs`).
-            `pruning_` tells which templates were dropped, and why.
-        max_weights : the maximum number of feature weights: the largest are kept and learnt again, under a penalty of
-            single weights by dual averaging. None: as many as the penalty gives.
-        constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
-            `"auto"`: the scheme of the labels, if any. Gold labels that break it are reported and not changed.
-        patience : with `dev=` in `fit`, stop after that many epochs without a better score on it; None runs all epochs.
-        scoring : the measure of `score` and `dev`: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 for
-            labels of a scheme such as BIO.
-        random_state, verbose, callbacks : as in other estimators; see `spom.core.callbacks`.
-        memory : the limit for Gram matrices of kernels; see `MKLClassifier`.
+        sentences show that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
+        number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
+        knockoffs, with at most that share expected to be noise (`solvers.structured.chains.knockoffs`).
+        `pruning_` tells which templates were dropped, and why.
+    max_weights : the maximum number of feature weights: the largest are kept and learnt again, under a penalty of
+        single weights by dual averaging. None: as many as the penalty gives.
+    constraints : `"BIO"`, `"IOB1"`, `"BIOES"`, `"BILOU"`, `Constraints`, None (any label may follow any other), or
+        `"auto"`: the scheme of the labels, if any. Gold labels that break it are reported and not changed.
+    patience : with `dev=` in `fit`, stop after that many epochs without a better score on it; None runs all epochs.
+    scoring : the measure of `score` and `dev`: `"f1"` of phrases, `"accuracy"` of tokens, or `"auto"`: F1 for
+        labels of a scheme such as BIO.
+    random_state, verbose, callbacks : as in other estimators; see `spom.core.callbacks`.
+    memory : the limit for Gram matrices of kernels; see `MKLClassifier`.
 
     Attributes
     ----------
