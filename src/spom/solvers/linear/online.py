@@ -72,8 +72,8 @@ class OnlineProximal:
     outputs : the number of scores of a multiclass loss; by default one more than the largest class in y.
     lazy : None chooses; False updates all of theta in each round; True insists on the lazy update.
     n_jobs : threads of proximal points of one score; everything else uses one. Each works on a part of the rows, and
-            the result is the same for the same number. A pass with more threads makes less progress (on a million
-            sparse rows 0.8, 3.6 and 9 % less for 2, 4 and 8), so many threads are only useful for many passes.
+        the result is the same for the same number. A pass with more threads makes less progress (on a million
+        sparse rows 0.8, 3.6 and 9 % less for 2, 4 and 8), so many threads are only useful for many passes.
     regret : keep sum over t of Omega(theta_t) + phi_t(theta_t) in `internal["cumulative"]`; one state per round.
     start : a state to resume from: the same data give the same bits; other data continue the learning.
 
