@@ -72,7 +72,8 @@ def test_help_has_names_and_defaults(spom: Command, task: str) -> None:
     text = flat(spom.well("train", task, "--help").out)
     for listed in (names.PENALTIES[task], names.LOSSES[task], names.FORMATS[task], names.TEMPLATES.get(task, ())):
         assert ", ".join(listed) in text
-    for default in (names.DEFAULT_PENALTY[task], names.LOSSES[task][0], names.EPOCHS[task]):
+    loss = names.DEFAULT_LOSS.get(task, names.LOSSES[task][0])
+    for default in (names.DEFAULT_PENALTY[task], loss, names.EPOCHS[task]):
         assert f"Default: {default}." in text
     assert text.count("Default: ") + text.count("[default: ") >= 8
 
