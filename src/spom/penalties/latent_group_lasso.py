@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
+from spom.core.warning import warn
 from spom.errors import Unsupported
 from spom.penalties.balls import SLACK
 from spom.penalties.grouped import Grouped
@@ -196,11 +196,7 @@ class LatentGroupLasso(Grouped):
     @staticmethod
     def _check_gap(found: LatentProx, u: Floats, scale: float) -> None:
         if found.gap > 1e-9 * scale * scale * max(u.size, 1):
-            warnings.warn(
-                f"LatentGroupLasso: the prox has a duality gap of {found.gap:.1e} after {found.rounds} rounds",
-                UserWarning,
-                stacklevel=6,
-            )
+            warn(f"LatentGroupLasso: the prox has a duality gap of {found.gap:.1e} after {found.rounds} rounds")
 
     def _prox(self, w: Floats, step: float, out: Floats) -> None:
         u = np.ascontiguousarray(w.reshape(-1))

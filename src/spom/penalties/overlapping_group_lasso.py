@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from spom.core.arrays import Floats, Ints, as_finite, check_positive
 from spom.core.registry import register
+from spom.core.warning import warn
 from spom.errors import Unsupported
 from spom.penalties.base import LARGEST
 from spom.penalties.groups import Groups
@@ -88,11 +88,7 @@ class OverlappingGroupLasso(TreeGroupLasso):
         found = self.prox_certified(w, step)
         allowed = 1e3 * TOLERANCE * max(float(np.abs(w).max(initial=0.0)), 1e-300) * np.sqrt(max(w.size, 1))
         if found.error > allowed:
-            warnings.warn(
-                f"OverlappingGroupLasso: the prox is certified only to {found.error:.1e} (dual steps: {found.steps})",
-                UserWarning,
-                stacklevel=4,
-            )
+            warn(f"OverlappingGroupLasso: the prox is certified only to {found.error:.1e} (dual steps: {found.steps})")
         np.copyto(out, found.x)
 
     def _conjugate_value(self, y: Floats) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from spom.core.arrays import Ints
 from spom.core.state import State
+from spom.core.warning import warn
 from spom.data.columns import Columns
 from spom.data.treebank import Treebank
 from spom.errors import Unsupported
@@ -247,7 +247,7 @@ def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
     labels = np.unique(np.concatenate([part.names for part in seen]))
     estimator.classes_ = labels if classes is None else np.unique(np.asarray(classes))
     if labels.size == 1:
-        warnings.warn(f"y has only one label, {str(labels[0])!r}: every token will get it", stacklevel=5)
+        warn(f"y has only one label, {str(labels[0])!r}: every token will get it")
     sample = next((part.sample for part in seen if part.case), seen[0].sample)
     names = list(dict.fromkeys(label for part in seen for label in part.labels))
     templates, estimator.templates_ = defaults.chosen_templates(estimator.templates, sample, names)

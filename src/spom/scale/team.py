@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spom.core.warning import warn
 from spom.errors import DataError, SpomError
 from spom.scale.executor import Executor, NoWorkers, Place, Processes, Threads, WorkerLost
 from spom.scale.sending import Apart
@@ -83,9 +83,7 @@ class Team:
         self.shards, self.numbers = kept, numbers
         if skipped:
             count, first = f"{len(skipped)} of {len(skipped) + len(kept)} shards", skipped[0]
-            warnings.warn(
-                f"{count} could not be read and were left out; the first is {first.where}: {first.why}", stacklevel=4
-            )
+            warn(f"{count} could not be read and were left out; the first is {first.where}: {first.why}")
         if not any(result is not None for result in found):
             raise DataError("no shard has any examples: there is nothing to learn from")
         return found

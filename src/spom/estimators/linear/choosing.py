@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from scipy import sparse
 
 from spom.core.arrays import Floats
 from spom.core.registry import TakesPenalty
+from spom.core.warning import warn
 from spom.errors import Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
@@ -173,7 +173,7 @@ class Choosing(TakesPenalty, LinearModel):
         else:
             what = f"{self.penalty_!r} is too strong for these data, or {nothing}"
             what += "; lower its strength, or use penalty='auto', which chooses one"
-        warnings.warn(f"every weight is zero: {what}", UserWarning, stacklevel=5)
+        warn(f"every weight is zero: {what}")
 
 
 def _scaled(examples: Examples, scaling: Scaling | None) -> Examples:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Self
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spom.core.arrays import Floats, check_room
 from spom.core.registry import keep, register
+from spom.core.warning import warn
 from spom.errors import SpomError
 from spom.estimators.checking import (
     check_classes,
@@ -226,11 +226,10 @@ def warn_if_not(solution: Solution, max_iter: int) -> None:
         return
     measure = "residual" if np.isnan(solution.gap) else "duality gap"
     left = solution.residual if np.isnan(solution.gap) else solution.gap
-    warnings.warn(
+    warn(
         f"the solver stopped after {solution.rounds} rounds with a {measure} of {left:.2g}, above the "
         f"tolerance: raise max_iter (now {max_iter}) or tol, or scale the features",
         ConvergenceWarning,
-        stacklevel=4,
     )
 
 

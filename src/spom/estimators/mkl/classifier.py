@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints
 from spom.core.registry import keep, register
+from spom.core.warning import warn
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import (
     FLOATS,
@@ -235,7 +235,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         X = check_data(self, X, reset=True, dtype=FLOATS)
         if (X.max(axis=0) != X.min(axis=0)).sum() == 0:
-            warnings.warn("all rows of X are equal: every row will get the same label", stacklevel=4)
+            warn("all rows of X are equal: every row will get the same label")
         given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
         self.default_kernels_ = DEFAULT_KERNELS
         index, weight = self._labels(y, X, check_weights(sample_weight, X))

@@ -7,7 +7,6 @@ tagging has the figures.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from spom.core import registry
 from spom.core.arrays import Ints
+from spom.core.warning import warn
 from spom.data.columns import Columns
 from spom.decoders.schemes import Constraints, tag_constraints
 from spom.errors import Unsupported
@@ -145,10 +145,9 @@ def report_broken(found: Allowed, known: bool = True) -> None:
     if found.broken.size:
         where = f" (the first is sentence {int(found.broken[0])})" if known else ""
         many = "1 sentence has" if found.broken.size == 1 else f"{found.broken.size} sentences have"
-        warnings.warn(
+        warn(
             f"{many} gold labels that break {found.scheme}{where}: these are "
-            "learnt as they are, and the constraints apply only to predictions",
-            stacklevel=5,
+            "learnt as they are, and the constraints apply only to predictions"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Floats, Ints, is_sparse
+from spom.core.warning import warn
 from spom.decoders import Chain, ChainParts
 from spom.errors import DataError
 from spom.estimators.explanation import Explanation, emissions_of, explain_tokens
@@ -192,7 +192,7 @@ def evaluate(gold: Ints, labels: Names, found: Ints, classes: Names, offsets: In
     unseen = [str(label) for label in labels.tolist() if str(label) not in place]
     if unseen:
         shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
-        warnings.warn(f"labels that were not seen in training count as wrong: {shown}", stacklevel=3)
+        warn(f"labels that were not seen in training count as wrong: {shown}")
     for label in unseen:
         place[label] = len(place)
     codes = np.array([place[str(label)] for label in labels.tolist()], dtype=np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +18,7 @@ from spom.core.callbacks import TakesCallbacks
 from spom.core.container import check_shape, take
 from spom.core.registry import TakesPenalty, keep, register
 from spom.core.state import State
+from spom.core.warning import warn
 from spom.errors import DataError, Unsupported
 from spom.estimators.tagger import defaults
 from spom.estimators.tagger.defaults import MANY, Allowed, candidates_for, metric
@@ -312,7 +312,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         if len(rows) == 0 or rows.n_tokens == 0:
             raise DataError("there are no tokens to learn from: X has no sentence with one")
         if labels.size == 1:
-            warnings.warn(f"y has only one label, {str(labels[0])!r}: every token will get it", stacklevel=3)
+            warn(f"y has only one label, {str(labels[0])!r}: every token will get it")
         task = self._task(found, rows, codes, labels)
         self.blocks_ = tuple(found.blocks.names)
         phrases = metric("auto", labels.tolist()) == "f1"
@@ -567,10 +567,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             self._features = task.features.compact(used if task.ids is None else task.ids[used])
         if self.classes_.size > 1 and not entries(W, 0, W.shape[0]).any():
             todo = "" if defaults.is_auto(self.penalty) else ": lower its strength, or use penalty='auto'"
-            warnings.warn(
+            warn(
                 f"every weight is zero: the features do not predict the labels, or {self.penalty_!r} is too "
-                f"strong{todo}",
-                stacklevel=3,
+                f"strong{todo}"
             )
         self.weights_, self.chain_ = W, chain
         self.history_, self.converged_ = trainer.history, trainer.stopped == "converged"

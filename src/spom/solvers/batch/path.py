@@ -7,7 +7,6 @@ meets its optimality condition at zero on that whole ball, it is zero at the opt
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from scipy import sparse
 
 from spom.core.arrays import Floats, as_finite, check_positive
 from spom.core.state import State
+from spom.core.warning import warn
 from spom.errors import SpomError, Unsupported
 from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
@@ -35,7 +35,7 @@ def warn_of_zeros(coefs: Any, strengths: Floats) -> None:
     """Warn if no given strength is small enough for a weight that is not zero."""
     if np.size(coefs) and not np.any(coefs):
         least = f"even at {float(strengths[-1]):.4g}, the last of them"
-        warnings.warn(f"every weight is zero at each strength of the path, {least}: give smaller ones", stacklevel=4)
+        warn(f"every weight is zero at each strength of the path, {least}: give smaller ones")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ The memory of the derivatives of each example is the variance reduction: see `pr
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike
 from spom.core.arrays import Floats, check_positive
 from spom.core.registry import register
 from spom.core.state import State
+from spom.core.warning import warn
 from spom.errors import SpomError
 from spom.solvers import examples
 from spom.solvers.batch.datafit import LinearSmooth
@@ -91,10 +91,7 @@ class VarianceReduced(OnlineProximal):
             if self.converged:
                 return
         if self.epochs > 0:
-            warnings.warn(
-                f"no convergence to tol={self.tol:g} in {self.epochs} passes: allow more passes or a larger tol",
-                stacklevel=2,
-            )
+            warn(f"no convergence to tol={self.tol:g} in {self.epochs} passes: allow more passes or a larger tol")
 
     def _smooth(self, rows: Rows) -> LinearSmooth:
         several = self.loss.target == "class"

@@ -12,7 +12,6 @@ element that A gives in the space of kernel m,
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from spom.core.arrays import Floats, Ints, check_positive, check_restored, restore_random
 from spom.core.registry import register
 from spom.core.state import Counters, State
+from spom.core.warning import warn
 from spom.errors import DataError
 from spom.penalties import SparseMKL
 from spom.solvers import examples
@@ -154,7 +154,7 @@ class FrankWolfeMKL:
             self._look()
             yield self._state()
         if not self.converged:
-            warnings.warn(self._reason(), UserWarning, stacklevel=2)
+            warn(self._reason())
 
     def _begin(self) -> None:
         p = self.problem
