@@ -28,6 +28,7 @@ from sklearn.svm import LinearSVC
 import spom
 from benchmarks.defaults.rows import Row, is_stored, timed
 from benchmarks.defaults.sets import SETS, Split
+from benchmarks.defaults.vw_peer import VowpalWabbit
 
 
 def _scaled(model: Any, X: Any) -> Any:
@@ -52,9 +53,11 @@ CLASSIFIERS: dict[str, Learner] = {
     "LogisticRegression": lambda seed, X, y: LogisticRegression(),
     "LinearSVC": lambda seed, X, y: LinearSVC(random_state=seed),
     "scaler, SGD": lambda seed, X, y: _scaled(SGDClassifier(random_state=seed), X),
+    "vw": lambda seed, X, y: VowpalWabbit(seed),
     "LogisticRegressionCV": lambda seed, X, y: LogisticRegressionCV(),
     "grid: SGDClassifier": lambda seed, X, y: _searched(SGDClassifier(random_state=seed), "alpha", ALPHAS, X, y),
     "grid: LinearSVC": lambda seed, X, y: _searched(LinearSVC(random_state=seed), "C", [0.01, 0.1, 1, 10], X, y),
+    "grid: vw": lambda seed, X, y: VowpalWabbit(seed, (1, 3, 10)),
 }
 REGRESSORS: dict[str, Learner] = {
     "OnlineRegressor": lambda seed, X, y: spom.OnlineRegressor(random_state=seed),
@@ -90,7 +93,7 @@ def _row(kind: str, name: str, label: str, seed: int, make: Learner, split: Spli
         few = np.append(few, np.unique(split.y, return_index=True)[1])
     timed(lambda: make(seed, split.X, split.y).fit(split.X[few], np.asarray(split.y)[few]))
     model, seconds = timed(lambda: make(seed, split.X, split.y).fit(split.X, split.y))
-    score = float(model.score(split.X_test, split.y_test))
+    score, seconds = float(model.score(split.X_test, split.y_test)), getattr(model, "seconds_", seconds)
     ours = type(model).__module__.startswith("spom")
     found = Row(kind, name, label, seed, score, seconds, _size(model), ours, split.counts, _note(model))
     print(
@@ -101,6 +104,8 @@ def _row(kind: str, name: str, label: str, seed: int, make: Learner, split: Spli
 
 def _size(model: Any) -> int:
     """Return the number of non-zero weights."""
+    if hasattr(model, "n_weights_"):
+        return int(model.n_weights_)
     inner = getattr(model, "best_estimator_", model)
     inner = inner[-1] if hasattr(inner, "steps") else inner
     return int(np.count_nonzero(inner.coef_.toarray() if sparse.issparse(inner.coef_) else inner.coef_))
