@@ -9,6 +9,7 @@ import pytest
 
 from spom.cli.main import main
 from spom.data import read_conllu
+from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
 from spom.models.run import read_run
 from tests.estimators.test_pipeline import generated
@@ -126,3 +127,23 @@ def test_size_and_pruning(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert 0 < counts[0]["lemmas"] < counts[1]["lemmas"]
     assert main(["train", "pipeline", "--train", train, "--model", str(small), "--size", "little", "--quiet"]) != 0
     assert "number of bytes" in capsys.readouterr().err
+
+
+def test_without_trees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, model = folder / "tags.conllu", folder / "tags.spom"
+    train.write_bytes(conllu_text(read_conllu(folder / "train.conllu").without_trees()))
+    command = ["train", "pipeline", "--train", str(train), "--model", str(model), "--quiet"]
+    assert main(command) == 2
+    assert "tags.conllu: no word has a HEAD" in capsys.readouterr().err
+    assert not model.exists()
+    assert main([*command, "--set", "trees=false"]) == 0
+    assert main(["evaluate", "--model", str(model), "--raw", str(train), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["upos"] > 0.95
+    assert "las" not in scores
+    assert main(["inspect", str(model)]) == 0
+    shown = capsys.readouterr().out
+    assert "size by stage" in shown
+    assert "tags.values" not in shown
+    assert main(["inspect", str(model), "--all"]) == 0
+    assert "tags.values" in capsys.readouterr().out

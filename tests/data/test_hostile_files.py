@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spom.cli.predict import Whole
+from spom.data.columns import read_conll
 from spom.data.conllu import iter_conllu, read_conllu
+from spom.data.items import read_items
 from spom.data.opening import read_all
+from spom.data.svmlight import read_svmlight
 from spom.data.tables import labels, read_table
 from spom.errors import DataError
 
@@ -79,3 +83,25 @@ def test_a_bare_carriage_return_in_csv(tmp_path: Path) -> None:
     path.write_bytes(b"a,b\n1\r2,3\n")
     with pytest.raises(DataError, match=r"t\.csv, line 2: expected 2 columns, found 1"):
         list(read_table(path))
+
+
+WORD = b"1\tDogs\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+READERS = {
+    "conllu": (WORD, lambda path: read_conllu(path).columns.strings("form")),
+    "conllu blocks": (WORD, lambda path: [bank.columns.strings("form") for bank in iter_conllu(path)]),
+    "conll": (b"Dogs NN\n\n", lambda path: list(read_conll(path))),
+    "svmlight": (b"1 1:2\n-1 2:3\n", lambda path: [y.tolist() for _, y in read_svmlight(path)]),
+    "items": (b"A\tw=x\n\n", lambda path: read_items(path).y),
+    "table": (b"name,y\na,1\n", lambda path: [table.names for table in read_table(path)]),
+}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_byte_order_mark_is_not_part_of_the_text(name: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    content, read = READERS[name]
+    path = tmp_path / "file"
+    path.write_bytes(pack(content))
+    plain = read(path)
+    path.write_bytes(pack(b"\xef\xbb\xbf" + content))
+    assert read(path) == plain

@@ -10,6 +10,7 @@ import pytest
 from spom.data import read_items
 from spom.data.generated import digit_words, ingredients
 from spom.data.items import iter_items
+from spom.data.opening import read_all
 from spom.data.tables import CsvForm, is_header, labels, read_table, read_table_fast
 from spom.errors import DataError
 
@@ -111,7 +112,7 @@ def test_words_of_digits() -> None:
 )
 def test_the_fast_reader_reads_the_same(text: str) -> None:
     pytest.importorskip("pandas")
-    found = read_table_fast(text.encode(), None)
+    found = read_table_fast(read_all(io.BytesIO(text.encode()))[1], None)
     assert found is not None
     (table,) = read_table(io.BytesIO(text.encode()))
     np.testing.assert_array_equal(found[1], table.numbers(found[0]))

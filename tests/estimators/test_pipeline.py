@@ -219,6 +219,18 @@ def test_without_trees_and_without_lemmas() -> None:
     assert found.columns.strings("lemma") == [["_"] * 5]
 
 
+def test_a_treebank_without_trees() -> None:
+    gold = bank(60, 0).without_trees()
+    with pytest.raises(DataError, match="no word has a HEAD; set trees=False"):
+        Pipeline(verbose=0).fit(gold)
+    learnt = Pipeline(trees=False, verbose=0).fit(gold)
+    measures = learnt.evaluate(gold).flat()
+    assert learnt.score(gold) == measures["upos"] > 0.9
+    assert list(measures) == [*("tokens", "sentences", "words", "upos", "xpos", "feats", "alltags", "lemmas")]
+    # With trees on one side alone there is nothing to compare either.
+    assert learnt.evaluate(bank(60, 0)).flat() == measures
+
+
 def test_what_is_written_is_valid(pipeline: Pipeline, tmp_path: Path) -> None:
     validator = pytest.importorskip("udtools.validator")
     text = Surface.of(bank(40, 5)).text() + "\n\nSome  other\twords, 42 of them!\n\nThe cats don't saw dogs."

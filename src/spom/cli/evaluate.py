@@ -70,7 +70,8 @@ def _texts(model: Any, o: dict[str, Any], training: dict[str, Any]) -> Any:
     from spom.cli.sentences import read_trees
 
     bank = read_trees(o["source"])
-    bank.check_trees()
+    if bank.has_trees:
+        bank.check_trees()
     model.n_jobs = o["jobs"]
     return pipeline_scores(model, bank, o["raw"])
 

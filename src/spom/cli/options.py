@@ -307,16 +307,18 @@ def format_of(path: str, given: str | None, formats: Formats) -> str:
 def parsed(settings: list[str] | None, option: str = "--set") -> dict[str, Any]:
     """Parse `--set name=value` into a dict: numbers, None, True and quoted text as in Python, all else as text.
 
-    >>> parsed(["step=0.1", "penalty__l1_ratio=1e-3", "update=auto"])
-    {'step': 0.1, 'penalty__l1_ratio': 0.001, 'update': 'auto'}
+    `true` and `false` mean True and False, as in a file of options.
+
+    >>> parsed(["step=0.1", "penalty__l1_ratio=1e-3", "update=auto", "shuffle=false"])
+    {'step': 0.1, 'penalty__l1_ratio': 0.001, 'update': 'auto', 'shuffle': False}
     """
-    found = {}
+    found: dict[str, Any] = {}
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"{option} expects NAME=VALUE, found {text!r}")
         try:
-            found[name.strip()] = ast.literal_eval(value)
+            found[name.strip()] = ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
         except (ValueError, SyntaxError):
             found[name.strip()] = value
     return found

@@ -217,9 +217,7 @@ def print_text(found: dict[str, Any], view: View) -> None:
 def _lines(found: dict[str, Any], view: View) -> list[str]:
     lines = _about(found, view) + [f"  {name:12} {text}" for name, text in found.get("stages", {}).items()]
     if "blocks" not in found:
-        arrays = found["arrays"].items()
-        shapes = [(name, a["dtype"], "x".join(map(str, a["shape"])), size(a["bytes"])) for name, a in arrays]
-        return [*lines, *(f"  {name:30} {kind:8} {shape:>16}  {bytes_}" for name, kind, shape, bytes_ in shapes)]
+        return lines + _arrays(found["arrays"], view)
     if view.label is None:
         lines += _blocks(found, view)
     lines += _top_features(found, view)
@@ -228,6 +226,18 @@ def _lines(found: dict[str, Any], view: View) -> list[str]:
         lines += ["", _bold("transitions, from the most to the least likely", view)]
         lines += [f"  {weight:+10.4f}  {a} -> {b}" for a, b, weight in rows]
     return lines
+
+
+def _arrays(arrays: dict[str, Any], view: View) -> list[str]:
+    """Format a line for each array; of many arrays, one for all whose names begin alike."""
+    if view.every or len(arrays) <= SCREEN_BLOCKS:
+        rows = [(name, a["dtype"], "x".join(map(str, a["shape"])), size(a["bytes"])) for name, a in arrays.items()]
+        return [f"  {name:30} {kind:8} {shape:>16}  {bytes_}" for name, kind, shape, bytes_ in rows]
+    parts: dict[str, list[int]] = {}
+    for name, a in arrays.items():
+        parts.setdefault(name.partition(".")[0], []).append(a["bytes"])
+    lines = ["", _bold("size by stage (--all lists every array)", view)]
+    return lines + [f"  {name:12} {size(sum(own)):>8} in {len(own)} arrays" for name, own in parts.items()]
 
 
 def _about(found: dict[str, Any], view: View) -> list[str]:
@@ -259,7 +269,7 @@ def _blocks(found: dict[str, Any], view: View) -> list[str]:
     if off:
         lines += _wrapped(f"switched off: {', '.join(off[:30])}{', ...' if len(off) > 30 else ''}", view)
     if found.get("relations"):
-        lines += ["", f"relations: {', '.join(found['relations'])}"]
+        lines += ["", *_wrapped(f"relations: {', '.join(found['relations'])}", view)]
     return lines
 
 

@@ -17,12 +17,14 @@ from spom.errors import DataError
 MOST_RATIO = 500.0
 ALWAYS = 64 << 20
 PIECE = 1 << 22
+# The byte order mark of UTF-8, which some programs put in front of a file; it is not part of the text.
+MARK = b"\xef\xbb\xbf"
 T = TypeVar("T")
 
 
 @contextmanager
 def opened(source: Any) -> Iterator[tuple[str, Any]]:
-    """Open a source as (name, decompressed binary file); only files that were opened here are closed here.
+    """Open a source as (name, decompressed binary file without byte order mark); files opened here are closed here.
 
     A path that is missing, a folder or not readable raises a `DataError` that says so.
     """
@@ -79,6 +81,8 @@ def _decompressed(file: Any, name: str) -> Any:
         except ImportError:
             raise DataError("reading zstd needs the package zstandard (pip install spom[zstd])", name) from None
         return _Checked(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True), name, "zstd", file)
+    if head.startswith(MARK):
+        file.read(len(MARK))
     return file
 
 
@@ -100,9 +104,9 @@ class _Checked:
             found = self.file.read(size)
         except Exception as error:
             raise DataError(f"expected a complete {self.kind} file, found a damaged one ({error})", self.name) from None
-        self.given += len(found)
+        first, self.given = self.given == 0, self.given + len(found)
         self._check_ratio()
-        return found
+        return found[len(MARK) :] or self.read(size) if first and found.startswith(MARK) else found
 
     def _check_ratio(self) -> None:
         if self.given <= ALWAYS:
@@ -174,10 +178,9 @@ def decoded(content: bytes, name: str, before: int, encoding: str = "utf-8", hin
 
 
 def text_lines(file: Any, name: str, encoding: str = "utf-8", hint: str = "") -> Iterator[str]:
-    """Yield the lines of a file with their ends, decoded piece by piece; a UTF-8 byte order mark is dropped."""
+    """Yield the lines of a file with their ends, decoded piece by piece."""
     before = 0
     for piece in pieces(file.read, 1 << 20, last_line):
-        text = decoded(piece, name, before, encoding, hint)
-        for line in io.StringIO(text if before or encoding != "utf-8" else text.removeprefix("\ufeff"), newline=""):
+        for line in io.StringIO(decoded(piece, name, before, encoding, hint), newline=""):
             before += 1
             yield line

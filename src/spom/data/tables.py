@@ -117,7 +117,7 @@ def read_table_fast(
         import pandas
     except ImportError:
         return None
-    first, second = (*(line.decode("utf-8-sig", "replace") for line in islice(io.BytesIO(content), 2)), "", "")[:2]
+    first, second = (*(line.decode("utf-8", "replace") for line in islice(io.BytesIO(content), 2)), "", "")[:2]
     if not first.strip():
         return None
     delimiter = max(",\t;", key=first.count)
@@ -134,7 +134,7 @@ def read_table_fast(
         with warnings.catch_warnings():
             # Newer versions warn about float_precision, but still need it for numbers that are right to the last bit.
             warnings.simplefilter("ignore")
-            frame = pandas.read_csv(io.BytesIO(content), encoding="utf-8-sig", index_col=False, **options)
+            frame = pandas.read_csv(io.BytesIO(content), encoding="utf-8", index_col=False, **options)
     except (ValueError, TypeError):
         return None
     if list(frame.columns) != names or not len(frame):

@@ -146,6 +146,11 @@ class Treebank:
         for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
             yield self.heads[a:b], names[self.relations[a:b]].tolist()
 
+    @property
+    def has_trees(self) -> bool:
+        """Whether some word has a head."""
+        return bool((self.heads >= 0).any())
+
     def check_trees(self) -> None:
         """Raise a `DataError` with file and line for the first sentence that is no tree with one root."""
         what, word = first_fault(self.heads, np.ascontiguousarray(self.offsets))

@@ -85,7 +85,7 @@ def read_templates(source: str | Path | Any) -> tuple[list[Template], bool | Non
     as `w[-1]|w[0]`. Lines that begin with # are comments.
     """
     name, content = read_all(source)
-    lines = [(n, line.strip()) for n, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), 1)]
+    lines = [(n, line.strip()) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1)]
     lines = [(n, line) for n, line in lines if line and not line.startswith("#")]
     if not lines:
         raise DataError("expected templates, found none", name)

@@ -54,7 +54,8 @@ def conll2018(gold: Treebank, system: Treebank) -> Measures:
 
     The two may differ in the ends of tokens and sentences, but must have the same text, except for blanks. Words of
     multiword tokens are aligned by a longest common subsequence of their forms; relations are equal if they agree
-    before the first colon; only universal features count; a gold lemma `_` matches any lemma.
+    before the first colon; only universal features count; a gold lemma `_` matches any lemma. If one of the two has no
+    trees (no word has a head), the measures of trees are left out.
 
     >>> words = [{"form": "Dogs", "upos": "NOUN", "head": 2, "deprel": "nsubj"},
     ...          {"form": "bark", "upos": "VERB", "head": 0, "deprel": "root"}]
@@ -84,11 +85,11 @@ class _Text:
     multiword: list[bool]
     forms: list[str]
     columns: dict[str, NDArray[np.object_]]
-    parents: Ints
+    parents: Ints | None
 
     @classmethod
     def of(cls, bank: Treebank) -> _Text:
-        """Prepare a treebank whose sentences are trees."""
+        """Prepare a treebank whose sentences are trees, or which has no trees."""
         surface = Surface.of(bank)
         pieces, tokens, at = [], [], 0
         for form in surface.forms:
@@ -133,9 +134,11 @@ def _lower_forms(bank: Treebank, multiword: list[bool]) -> list[str]:
     return [whole[c] if many else lower[c] for c, many in zip(codes.tolist(), multiword, strict=True)]
 
 
-def _parents(bank: Treebank) -> Ints:
-    """Return the head of each word as an index of words, -1 for the root."""
+def _parents(bank: Treebank) -> Ints | None:
+    """Return the head of each word as an index of words, -1 for the root; None if no word has a head."""
     if (bank.heads < 0).any():
+        if not bank.has_trees:
+            return None
         bank.check_trees()
     first = np.repeat(bank.offsets[:-1], np.diff(bank.offsets))
     return np.where(bank.heads > 0, first + bank.heads - 1, -1)
@@ -229,44 +232,51 @@ def _span_scores(gold: _Text, system: _Text) -> dict[str, Counts]:
 def _word_scores(gold: _Text, system: _Text, pairs: Ints) -> dict[str, Counts]:
     g, s = pairs[:, 0], pairs[:, 1]
     sizes = len(gold.spans), len(system.spans)
+    same = {name: gold.columns[name][g] == system.columns[name][s] for name in (*_CHANGES, "deprel")}
+    same["lemma"] |= gold.columns["lemma"][g] == "_"
+    right = {
+        "words": np.ones(g.size, dtype=bool),
+        "upos": same["upos"],
+        "xpos": same["xpos"],
+        "feats": same["feats"],
+        "alltags": same["upos"] & same["xpos"] & same["feats"],
+        "lemmas": same["lemma"],
+    }
+    found = {name: Counts(*sizes, int(np.sum(values))) for name, values in right.items()}
+    if gold.parents is None or system.parents is None:
+        return found
     # The gold word of each system word; an unaligned word (-2) equals neither a gold word nor the root (-1).
     place = np.full(sizes[1] + 1, -2, dtype=np.int64)
     place[s], place[-1] = g, -1
-    same = {name: gold.columns[name][g] == system.columns[name][s] for name in (*_CHANGES, "deprel")}
-    same["lemma"] |= gold.columns["lemma"][g] == "_"
-    heads = gold.parents[g] == place[system.parents[s]]
-    arcs = heads & same["deprel"]
+    return found | _tree_scores(gold, system, same, pairs, gold.parents[g] == place[system.parents[s]], place)
+
+
+def _tree_scores(
+    gold: _Text, system: _Text, same: dict[str, Any], pairs: Ints, heads: Any, place: Ints
+) -> dict[str, Counts]:
+    """Return the measures of trees; `heads` tells which of the aligned words have the right head."""
+    arcs, sizes = heads & same["deprel"], (len(gold.spans), len(system.spans))
     content = [np.array([name in CONTENT for name in text.columns["deprel"]], dtype=bool) for text in (gold, system)]
-    few, counted = (int(content[0].sum()), int(content[1].sum())), content[0][g]
+    few, counted = (int(content[0].sum()), int(content[1].sum())), content[0][pairs[:, 0]]
     functions = _function_words(gold, None), _function_words(system, place)
     alike = np.array([functions[0].get(i) == functions[1].get(j) for i, j in pairs.tolist()], dtype=bool)
-    morphology = arcs & same["upos"] & same["feats"] & alike & counted
-
-    def score(right: Any, totals: tuple[int, int] = sizes) -> Counts:
-        return Counts(*totals, int(np.sum(right)))
-
     return {
-        "words": score(np.ones(g.size, dtype=bool)),
-        "upos": score(same["upos"]),
-        "xpos": score(same["xpos"]),
-        "feats": score(same["feats"]),
-        "alltags": score(same["upos"] & same["xpos"] & same["feats"]),
-        "lemmas": score(same["lemma"]),
-        "uas": score(heads),
-        "las": score(arcs),
-        "clas": score(arcs & counted, few),
-        "mlas": score(morphology, few),
-        "blex": score(arcs & same["lemma"] & counted, few),
+        "uas": Counts(*sizes, int(heads.sum())),
+        "las": Counts(*sizes, int(arcs.sum())),
+        "clas": Counts(*few, int(np.sum(arcs & counted))),
+        "mlas": Counts(*few, int(np.sum(arcs & same["upos"] & same["feats"] & alike & counted))),
+        "blex": Counts(*few, int(np.sum(arcs & same["lemma"] & counted))),
     }
 
 
 def _function_words(text: _Text, place: Ints | None) -> dict[int, list[tuple[Any, ...]]]:
     """Return the function words of each word, in order, as (gold word, relation, UPOS, features)."""
     found: dict[int, list[tuple[Any, ...]]] = {}
-    columns = text.columns
+    columns, parents = text.columns, text.parents
+    assert parents is not None
     for w, relation in enumerate(columns["deprel"].tolist()):
         if relation in FUNCTION:
             word = w if place is None else int(place[w])
             entry = (word, relation, columns["upos"][w], columns["feats"][w])
-            found.setdefault(int(text.parents[w]), []).append(entry)
+            found.setdefault(int(parents[w]), []).append(entry)
     return found

@@ -130,7 +130,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def fit(self, X: Treebank, y: Any = None, dev: Treebank | None = None) -> Self:
         """Learn all stages from a treebank; `dev` chooses the parser's best epoch. `y` is not used."""
-        bank, held = _checked(X), None if dev is None else _checked(dev)
+        bank, held = _checked(X, self.trees), None if dev is None else _checked(dev, self.trees)
         most = None if self.size is None else bytes_of(self.size)
         surface, clock = Surface.of(bank), Clock(self.verbose)
         seed = 0 if self.random_state is None else int(self.random_state)
@@ -265,11 +265,16 @@ def with_gold(gold: Treebank, predicted: Treebank, most: int = BOTH) -> Treebank
     return join_treebanks([predicted, gold[spread]])[order]
 
 
-def _checked(bank: Any) -> Treebank:
+def _checked(bank: Any, trees: bool) -> Treebank:
+    """Return a treebank to learn from; `trees` says that it needs trees."""
     if not isinstance(bank, Treebank):
         raise TypeError(f"expected a Treebank, as returned by read_conllu, not {type(bank).__name__}")
     if bank.n_words == 0:
         raise DataError("there are no words to learn from: the treebank is empty", bank.columns.source or None)
+    if trees and not bank.has_trees:
+        raise DataError("no word has a HEAD; set trees=False to learn all but trees", bank.columns.source or None)
+    if trees:
+        bank.check_trees()
     return bank
 
 
