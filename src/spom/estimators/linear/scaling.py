@@ -122,6 +122,24 @@ def common(X: Any, weight: Floats | None) -> Scaling | None:
     return Scaling(plain.center, np.full(X.shape[1], size))
 
 
+def rooted(X: Any, scaling: Scaling | None) -> Scaling | None:
+    """Return scales of sparse columns by the root of their root mean square; None if these are all equal.
+
+    A rare feature then costs less for the same effect than a frequent one: the words of a topic are rare, and function
+    words are frequent. `scaling` is applied first. The median column keeps its scale.
+
+    >>> rooted(sparse.csr_matrix([[1.0, 4.0], [0.0, 4.0], [0.0, 4.0], [0.0, 4.0]]), None).scale.round(3).tolist()
+    [0.5, 1.414]
+    """
+    first = np.ones(X.shape[1]) if scaling is None else scaling.scale
+    squares = column_squares(X)[1] / first**2
+    met = squares > 0.0
+    if not met.any() or np.ptp(squares[met]) == 0.0:
+        return None
+    size = np.where(met, squares, np.median(squares[met])) ** 0.25
+    return Scaling(None, first * size / np.median(size))
+
+
 def from_mean_squares(square: Floats, filled: Floats) -> Scaling:
     """Return the scaling of dense columns without an intercept; `filled` is the share of non-zero entries."""
     size = np.sqrt(square / np.where(filled > 0.0, filled, 1.0))

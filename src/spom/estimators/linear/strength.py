@@ -57,7 +57,7 @@ LEFT_OUT, LEFT_OUT_DEFAULT, LEFT_OUT_ERRORS = (*REAL, 3e-4, 1e-4, 3e-5, 1e-5), 3
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # The number of worse strengths in a row that ends the path.
 PATIENCE = 2
-# The share of the log-loss that another scale of the columns must save.
+# The share of the log-loss that one scale for all dense columns must save.
 LEAST_GAIN = 0.02
 
 
@@ -369,15 +369,15 @@ def best_trial(trials: Sequence[Trial], default: float, weight: Floats, errors: 
     return min(kept, key=lambda trial: abs(np.log(trial.multiple / default)))
 
 
-def is_surely_better(rival: Choice, choice: Choice) -> bool:
+def is_surely_better(rival: Choice, choice: Choice, least_gain: float) -> bool:
     """Tell whether a choice for the same rows in another scale improves the log-loss by more than a standard error.
 
-    The gain must also be `LEAST_GAIN` of the loss: two scales that are nearly the same differ by chance.
+    The gain must also be this share of the loss: two scales that are nearly the same differ by chance.
     """
     if rival.best is None or choice.best is None or choice.weight is None:
         return False
     before, after = choice.best.losses, rival.best.losses
-    least = (1.0 - LEAST_GAIN) * float(choice.weight @ before)
+    least = (1.0 - least_gain) * float(choice.weight @ before)
     return float(choice.weight @ after) < least and surely_better(before, after, choice.weight, CLASSES_ERRORS)
 
 
