@@ -23,7 +23,7 @@ from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
-from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale
+from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale, stride_of
 
 # The number of table rows that are changed at a time.
 PART = 4096
@@ -187,8 +187,7 @@ class ProximalPointRows(Passes):
 
     def _prepare(self, rows: Rows) -> None:
         n = len(rows)
-        some = n if self.exact else max(400, n // 25)
-        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
+        self._sample = np.arange(0, n, 1 if self.exact else stride_of(n, True), dtype=np.int64)
         root = np.sqrt(np.append(rows.squares(np.arange(n)), 1.0 if self.intercept else 0.0))
         self.scale = first_scale(n, float(root.sum()), float(root @ root))
         self.metric = self.smoothness / n * root * float(root.sum())
