@@ -116,10 +116,10 @@ class Choosing(TakesPenalty, LinearModel):
 
     def _judges(self, examples: Examples) -> Examples:
         """Return the examples; among few rows equal ones are merged, so their order and repetition do not matter."""
-        X, y, weight = examples.X, examples.y, examples.weight
-        if X.shape[0] <= FEW_ROWS:
-            X, y, weight = merged(X, y, weight)
-        return Examples(X, y, weight, examples.outputs, examples.intercept)
+        if examples.distinct or examples.X.shape[0] > FEW_ROWS:
+            return examples
+        X, y, weight = merged(examples.X, examples.y, examples.weight)
+        return replace(examples, X=X, y=y, weight=weight, distinct=True)
 
     def _losses(self, X: Any) -> list[Any]:
         """Return the losses to choose from, the default first.

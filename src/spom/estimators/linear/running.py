@@ -131,10 +131,11 @@ class Online(TakesCallbacks, Choosing):
             )
         trainer = self._trainer(watch, lambda: self._contents(data, watch["dev"]))
         seed = trainer.seed(self._seed)
-        if self.shuffle and X.shape[0] <= FEW_ROWS:
+        distinct = self.shuffle and X.shape[0] <= FEW_ROWS
+        if distinct:
             X, y, weight = merged(X, y, weight)
         y = self._centred(y, weight, loss)
-        X, best = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
+        X, best = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept, distinct), self._kind(), seed)
         loss, start = self.loss_, None if start is None else self._folded(start)
         held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
         if self.early_stopping and held is None:

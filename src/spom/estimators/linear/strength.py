@@ -68,13 +68,17 @@ LEAST_GAIN = 0.02
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows as a solver takes them: targets in the form of the loss, and the number of scores, `outputs` (None: one)."""
+    """Rows as a solver takes them: targets in the form of the loss, and the number of scores, `outputs` (None: one).
+
+    `distinct` tells that equal rows are merged.
+    """
 
     X: Any
     y: Any
     weight: Floats | None
     outputs: int | None
     intercept: bool
+    distinct: bool = False
 
     def part(self, rows: Ints) -> Examples:
         """Return some of the rows."""

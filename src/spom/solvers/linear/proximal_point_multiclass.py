@@ -25,9 +25,6 @@ from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, 
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale, stride_of
 
-# The number of table rows that are changed at a time.
-PART = 4096
-
 
 class RowSteps(NamedTuple):
     """The data of a pass: u, 1 / (M + l2), the derivatives of the examples, L of the loss, and the intercept."""
@@ -143,13 +140,33 @@ def rows_dual_pass(
     return total, moved
 
 
+@kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1])")
+def open_rows(anchor: Floats, dual: Floats, metric: Floats, u: Floats) -> None:
+    """u = M anchor + dual. Rows are short, on which numpy is slow."""
+    for j in range(metric.size):
+        for c in range(u.shape[1]):
+            u[j, c] = metric[j] * anchor[j, c] + dual[j, c]
+
+
+@kernel("void(float64[:, ::1], float64[::1], float64[:, ::1])")
+def close_rows(anchor: Floats, metric: Floats, u: Floats) -> None:
+    """u becomes v = u - M anchor."""
+    for j in range(metric.size):
+        for c in range(u.shape[1]):
+            u[j, c] -= metric[j] * anchor[j, c]
+
+
 @kernel("void(RowPenalty, RowSteps, float64[:, ::1])")
 def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
     """Compute the primal point of all rows; an intercept, the last one, has no penalty."""
     u, inverse = state.u, state.inverse
     row = np.empty((1, u.shape[1]))
-    bias = u.shape[0] - 1
+    bias, plain = u.shape[0] - 1, has_no_threshold(penalty)
     for j in range(bias):
+        if plain:
+            for c in range(u.shape[1]):
+                out[j, c] = u[j, c] * inverse[j]
+            continue
         row_point(u, j, penalty, row)
         for c in range(u.shape[1]):
             out[j, c] = row[0, c] * inverse[j]
@@ -209,14 +226,13 @@ class ProximalPointRows(Passes):
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Make one pass over the rows in `order`; return the sum of the losses."""
         metric, inverse = self._metric(rows)
-        u = metric[:, None] * self.anchor
-        u += self.dual
+        u = np.empty_like(self.anchor)
+        open_rows(self.anchor, self.dual, metric, u)
         state = RowSteps(u, inverse, self.slopes, self.smoothness, self.intercept)
         total = self._steps(rows.examples(order), state)
         point = self._point(state)
-        # In parts and in place, because tables of many classes take most of the memory.
-        for low in range(0, metric.size, PART):
-            u[low : low + PART] -= metric[low : low + PART, None] * self.anchor[low : low + PART]
+        # In place, because tables of many classes take most of the memory.
+        close_rows(self.anchor, metric, u)
         self.dual = u
         self._judge(rows, point, steps.size)
         return total

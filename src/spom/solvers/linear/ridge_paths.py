@@ -31,7 +31,7 @@ from spom.solvers.linear.proximal_point_loops import (
     scale_metric,
     take_roots,
 )
-from spom.solvers.linear.proximal_point_multiclass import RowSteps, rows_dual_pass
+from spom.solvers.linear.proximal_point_multiclass import RowSteps, close_rows, open_rows, rows_dual_pass, rows_point
 
 # The numbers of a part: c of the metric, the objective of the last pass that was kept and its penalty, the least
 # change of a derivative that is applied, and the number of passes.
@@ -126,27 +126,24 @@ def table_pass(rows: Examples, loss: RowLoss, points: Points, f: int) -> None:
     bias = metric.size - 1
     inverse = 1.0 / (metric + l2)
     inverse[bias] = 1.0 / metric[bias]
-    u = np.empty_like(anchor)
-    for j in range(metric.size):
-        for c in range(u.shape[1]):
-            u[j, c] = metric[j] * anchor[j, c] + dual[j, c]
+    u, point = np.empty_like(anchor), np.empty_like(anchor)
+    open_rows(anchor, dual, metric, u)
     state = RowSteps(u, inverse, points.slopes[f], points.smoothness, points.intercept)
     plain = RowPenalty(ENTRIES, 0.0, l2, np.empty(0))
     _, moved = rows_dual_pass(rows, loss, plain, state, numbers[LEAST])
     numbers[LEAST] = SMALL * moved / rows.y.size
-    for j in range(metric.size):
-        for c in range(u.shape[1]):
-            dual[j, c] = u[j, c] - metric[j] * anchor[j, c]
-            u[j, c] *= inverse[j] if j < bias or points.intercept else 0.0
+    rows_point(plain, state, point)
+    close_rows(anchor, metric, u)
+    dual[:] = u
     stride = points.strides[f]
-    value = table_objective(rows, stride, loss, u, l2)
+    value = table_objective(rows, stride, loss, point, l2)
     good = value <= numbers[KEPT] * (1.0 + (ROOM if stride > 1 else 0.0))
     if not good and stride > 1:
-        every = table_objective(rows, 1, loss, u, l2)
+        every = table_objective(rows, 1, loss, point, l2)
         good = every <= table_objective(rows, 1, loss, anchor, l2)
     numbers[SCALE], numbers[KEPT] = rescaled(numbers[SCALE], numbers[KEPT], value, good)
     if good:
-        anchor[:] = u
+        anchor[:] = point
 
 
 @kernel("boolean(Parts, RowLoss, Points, float64[:, ::1])")
