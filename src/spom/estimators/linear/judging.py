@@ -76,7 +76,7 @@ def fit_factor(scores: Floats, gold: Ints, share: Floats, losses: Floats) -> flo
         for c in range(k):
             total += math.exp(factor * scores[i, c])
         losses[i] = math.log(total) - factor * scores[i, gold[i]]
-    return factor
+    return float(factor)
 
 
 def calibrated(scores: Floats, gold: Ints, weight: Floats) -> tuple[float, Floats]:

@@ -94,6 +94,12 @@ class Examples:
         """The weights of the rows, by default ones."""
         return np.ones(self.X.shape[0]) if self.weight is None else self.weight
 
+    @cached_property
+    def squares(self) -> Floats:
+        """The squared norm of each row."""
+        squares = self.X.multiply(self.X) if hasattr(self.X, "multiply") else self.X**2
+        return np.asarray(squares.sum(axis=1)).reshape(-1)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -177,11 +183,10 @@ class Judges:
         """Yield the same as `scores` for a squared penalty, with one compiled call for the passes of all parts."""
         examples = self.examples
         run = RidgePaths(*self._parts, loss, examples.outputs, intercept=examples.intercept, seed=seed)
-        squares, weight = _squares(examples.X), examples.weights
-        sizes = [_size(loss, squares[part], weight[part]) for part in self.others]
+        squares, weight, unit = examples.squares, examples.weights, with_strength(penalty, 1.0).elastic().l2
+        sizes = np.array([unit * _size(loss, squares[part], weight[part]) for part in self.others])
         for k, multiple in enumerate(multiples):
-            l2 = [with_strength(penalty, multiple * size).elastic().l2 for size in sizes]
-            yield run.scores(np.array(l2), 1 if k else 2)
+            yield run.scores(multiple * sizes, 1 if k else 2)
 
 
 class _Run(NamedTuple):
@@ -271,16 +276,10 @@ def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[f
         top = float(with_strength(penalty, 1.0).max_strength(_slope(examples)))
         if np.isfinite(top):
             return top if top > 0.0 else 1.0, ZEROING, ZEROING_DEFAULT
-    size = _size(loss, _squares(examples.X), examples.weights)
+    size = _size(loss, examples.squares, examples.weights)
     if loss.target == "real":
         return size, REAL, REAL_DEFAULT
     return size, CLASSES, WIDE_DEFAULT if is_wide(examples.X) else CLASSES_DEFAULT
-
-
-def _squares(X: Any) -> Floats:
-    """Return the squared norm of each row."""
-    squares = X.multiply(X) if hasattr(X, "multiply") else X**2
-    return np.asarray(squares.sum(axis=1)).reshape(-1)
 
 
 def _size(loss: Any, squares: Floats, weight: Floats) -> float:

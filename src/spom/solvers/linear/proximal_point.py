@@ -50,7 +50,7 @@ from spom.solvers.linear.proximal_point_loops import (
     take_roots,
 )
 from spom.solvers.linear.proximal_point_threads import parallel_pass
-from spom.solvers.linear.scores import mean_loss
+from spom.solvers.linear.scores import loss_of_rows
 
 _CODES = {"Logistic": LOGISTIC, "Squared": SQUARED, "Hinge": HINGE}
 # The scale c of the metric at the start.
@@ -117,7 +117,7 @@ class ProximalPoint(Passes):
     ) -> None:
         self.l1, self.l2, self.features, self.intercept = l1, l2, features, intercept
         self.jobs, self.exact = jobs, exact
-        self.loss, self._whole = compiled_loss(loss), loss
+        self.loss = compiled_loss(loss)
         self.code = code_of(loss)
         exponent, constant = loss.hoelder
         # A loss that is not smooth has no L; its derivative changes by this much over a margin of 1.
@@ -178,7 +178,7 @@ class ProximalPoint(Passes):
         return total
 
     def _all(self, rows: Rows, w: Floats) -> float:
-        return mean_loss(rows, np.arange(len(rows)), w, self.intercept, self._whole)
+        return float(loss_of_rows(rows.examples(np.arange(len(rows))), self.loss, w, self.intercept))
 
     def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
         """Take steps on the rows from the anchor to `_spare`; return the sum of the losses, and the penalty there."""
@@ -204,7 +204,7 @@ class ProximalPoint(Passes):
         return float(dual_pass(rows.examples(order), self.loss, state)), float(numbers[CHANGES])
 
     def _sampled(self, rows: Rows, w: Floats) -> float:
-        return mean_loss(rows, self._sample, w, self.intercept, self._whole)
+        return float(loss_of_rows(rows.examples(self._sample), self.loss, w, self.intercept))
 
     # --- what a state holds --------------------------------------------------------------------------
 

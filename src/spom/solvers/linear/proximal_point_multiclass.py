@@ -24,6 +24,10 @@ from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
 from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale, stride_of
+from spom.solvers.linear.scores import loss_of_table
+
+# On dense rows and tables with more weights than this, products of matrices are faster than loops.
+SMALL_TABLE = 1000
 
 
 class RowSteps(NamedTuple):
@@ -264,6 +268,8 @@ class ProximalPointRows(Passes):
     def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
         """Return the objective on the rows in `order`."""
         w = np.ascontiguousarray(point[: self.features])
+        if not rows.dense or w.size <= SMALL_TABLE:
+            return float(loss_of_table(rows.examples(order), self.row_loss, point) + self.penalty.value(w))
         # `order` rises: where it has all rows, none needs to be picked.
         X = rows.matrix() if order.size == len(rows) else rows.matrix()[order]
         scores = X @ w + (point[-1] if self.intercept else 0.0)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from spom.core.arrays import Floats, Ints
+from spom.core.arrays import Floats, Ints, read_only
 from spom.core.jit import kernel
 from spom.errors import Diverged
 from spom.solvers.linear.data import Examples, Rows, add_squares
@@ -32,6 +32,7 @@ from spom.solvers.linear.proximal_point_loops import (
     take_roots,
 )
 from spom.solvers.linear.proximal_point_multiclass import RowSteps, close_rows, open_rows, rows_dual_pass, rows_point
+from spom.solvers.linear.scores import loss_of_rows, loss_of_table, row_score, table_row
 
 # The numbers of a part: c of the metric, the objective of the last pass that was kept and its penalty, the least
 # change of a derivative that is applied, and the number of passes.
@@ -48,9 +49,9 @@ class Parts(NamedTuple):
 
 
 class Points(NamedTuple):
-    """The state of each part, its strength, the stride of the rows that compare passes, and what all have in common.
+    """The state of each part, its strength, and what all have in common; one score is a table of one column.
 
-    One score is a table of one column.
+    Passes of part f are compared on the rows of `samples` from places[f] to places[f + 1] - 1.
     """
 
     anchor: Annotated[Floats, "float64[:, :, ::1]"]
@@ -59,7 +60,8 @@ class Points(NamedTuple):
     metric: Annotated[Floats, "float64[:, ::1]"]
     numbers: Annotated[Floats, "float64[:, ::1]"]
     l2: Annotated[Floats, "float64[::1]"]
-    strides: Annotated[Ints, "int64[::1]"]
+    samples: Annotated[Ints, "Array(int64, 1, 'C', readonly=True)"]
+    places: Annotated[Ints, "int64[::1]"]
     smoothness: Annotated[float, "float64"]
     intercept: Annotated[bool, "boolean"]
     code: Annotated[int, "int64"]
@@ -90,36 +92,18 @@ def prepare(parts: Parts, points: Points) -> None:
 # --- several scores -----------------------------------------------------------------------------------------
 
 
-@kernel("void(Examples, int64, float64[:, ::1], float64[::1])")
-def table_row(rows: Examples, i: int, theta: Floats, out: Floats) -> None:
-    """Compute the scores of row i; the last row of theta is the intercept, or zero."""
-    low, high = rows.indptr[i], rows.indptr[i + 1]
-    shift, size = low if rows.dense else 0, out.size
-    for c in range(size):
-        out[c] = theta[theta.shape[0] - 1, c]
-    for k in range(low, high):
-        j, x = rows.indices[k - shift], rows.data[k]
-        for c in range(size):
-            out[c] += x * theta[j, c]
-
-
-@kernel("float64(Examples, int64, RowLoss, float64[:, ::1], float64)")
-def table_objective(rows: Examples, stride: int, loss: RowLoss, theta: Floats, l2: float) -> float:
-    """Return the objective on each `stride`-th row."""
-    scores = np.empty(theta.shape[1])
-    total = mass = squares = 0.0
-    for i in range(0, rows.y.size, stride):
-        table_row(rows, i, theta, scores)
-        total += rows.weight[i] * loss.row(int(rows.y[i]), scores, loss.reals, scores)
-        mass += rows.weight[i]
+@kernel("float64(float64[:, ::1])")
+def squared_norm(theta: Floats) -> float:
+    """Return the sum of the squares of all rows but the last, that of the intercept."""
+    total = 0.0
     for j in range(theta.shape[0] - 1):
         for c in range(theta.shape[1]):
-            squares += theta[j, c] * theta[j, c]
-    return total / max(mass, 1e-300) + 0.5 * l2 * squares
+            total += theta[j, c] * theta[j, c]
+    return total
 
 
-@kernel("void(Examples, RowLoss, Points, int64)")
-def table_pass(rows: Examples, loss: RowLoss, points: Points, f: int) -> None:
+@kernel("void(Examples, Examples, RowLoss, Points, int64)")
+def table_pass(rows: Examples, sample: Examples, loss: RowLoss, points: Points, f: int) -> None:
     """Make a pass over the rows of part f, and keep it if the objective does not rise."""
     anchor, dual, numbers, l2 = points.anchor[f], points.dual[f], points.numbers[f], points.l2[f]
     metric = numbers[SCALE] * points.metric[f]
@@ -135,12 +119,12 @@ def table_pass(rows: Examples, loss: RowLoss, points: Points, f: int) -> None:
     rows_point(plain, state, point)
     close_rows(anchor, metric, u)
     dual[:] = u
-    stride = points.strides[f]
-    value = table_objective(rows, stride, loss, point, l2)
-    good = value <= numbers[KEPT] * (1.0 + (ROOM if stride > 1 else 0.0))
-    if not good and stride > 1:
-        every = table_objective(rows, 1, loss, point, l2)
-        good = every <= table_objective(rows, 1, loss, anchor, l2)
+    omega, some = 0.5 * l2 * squared_norm(point), sample.order.size < rows.order.size
+    value = loss_of_table(sample, loss, point) + omega
+    good = value <= numbers[KEPT] * (1.0 + (ROOM if some else 0.0))
+    if not good and some:
+        before = loss_of_table(rows, loss, anchor) + 0.5 * l2 * squared_norm(anchor)
+        good = loss_of_table(rows, loss, point) + omega <= before
     numbers[SCALE], numbers[KEPT] = rescaled(numbers[SCALE], numbers[KEPT], value, good)
     if good:
         anchor[:] = point
@@ -155,7 +139,9 @@ def table_passes(parts: Parts, loss: RowLoss, points: Points, scores: Floats) ->
         places, order = rows.indptr[low : high + 1], rows.order[low:high]
         y, weight = rows.y[low:high], rows.weight[low:high]
         part = Examples(places, rows.indices, rows.data, rows.dense, y, weight, order)
-        table_pass(part, loss, points, f)
+        chosen = points.samples[points.places[f] : points.places[f + 1]]
+        sample = Examples(places, rows.indices, rows.data, rows.dense, y, weight, chosen)
+        table_pass(part, sample, loss, points, f)
         for i in range(parts.starts[f], parts.starts[f + 1]):
             table_row(apart, i, points.anchor[f], scores[i])
             for c in range(scores.shape[1]):
@@ -166,48 +152,32 @@ def table_passes(parts: Parts, loss: RowLoss, points: Points, scores: Floats) ->
 # --- one score ----------------------------------------------------------------------------------------------
 
 
-@kernel("float64(Examples, int64, float64[::1], boolean)", fastmath={"reassoc"})
-def vector_row(rows: Examples, i: int, theta: Floats, intercept: bool) -> float:
-    """Return the score of row i."""
-    low, count = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
-    start = 0 if rows.dense else low
-    a = theta[theta.size - 1] if intercept else 0.0
-    for p in range(count):
-        a += rows.data[low + p] * theta[rows.indices[start + p]]
-    return float(a)
-
-
-@kernel("float64(Examples, int64, Loss, float64[::1], boolean)")
-def vector_loss(rows: Examples, stride: int, loss: Loss, theta: Floats, intercept: bool) -> float:
-    """Return the mean loss of each `stride`-th row."""
-    total = mass = 0.0
-    for i in range(0, rows.y.size, stride):
-        total += rows.weight[i] * loss.value(rows.y[i], vector_row(rows, i, theta, intercept), loss.reals)
-        mass += rows.weight[i]
-    return total / mass if mass > 0.0 else 0.0
-
-
-@kernel("void(Examples, Loss, Points, int64)")
-def vector_pass(rows: Examples, loss: Loss, points: Points, f: int) -> None:
+@kernel("void(Examples, Examples, Loss, Points, int64)")
+def vector_pass(rows: Examples, sample: Examples, loss: Loss, points: Points, f: int) -> None:
     """Make a pass over the rows of part f, and keep it if the objective does not rise."""
-    size, numbers, l2, stride = points.metric.shape[1], points.numbers[f], points.l2[f], points.strides[f]
+    size, numbers, l2, some = (
+        points.metric.shape[1],
+        points.numbers[f],
+        points.l2[f],
+        sample.order.size < rows.order.size,
+    )
     anchor, dual = points.anchor[f].reshape(size), points.dual[f].reshape(size)
     slopes = points.slopes[f].reshape(points.slopes.shape[1])
     bias = points.intercept
     if numbers[PASSES] == 1.0:
         # The first pass is always kept, and its loss is only needed now.
-        numbers[KEPT] += vector_loss(rows, stride, loss, anchor, bias)
+        numbers[KEPT] += loss_of_rows(sample, loss, anchor, bias)
     u, point, steps = np.empty((size, 2)), np.empty(size), np.array([numbers[LEAST], 0.0])
     state = Anchored(anchor, dual, points.metric[f], numbers[SCALE], 0.0, l2, size - bias)
     open_pass(u, state)
-    watch = dual_pass(rows, loss, DualSteps(u, slopes, steps, 0.0, 1.0, bias, points.code))
-    omega = close_pass(u, state, point, 0, size) + 0.0 * watch
+    dual_pass(rows, loss, DualSteps(u, slopes, steps, 0.0, 1.0, bias, points.code))
+    omega = close_pass(u, state, point, 0, size)
     numbers[LEAST] = SMALL * steps[CHANGES] / rows.y.size
-    value = omega + (vector_loss(rows, stride, loss, point, bias) if numbers[PASSES] > 0.0 else 0.0)
-    good = value <= numbers[KEPT] * (1.0 + (ROOM if stride > 1 else 0.0))
-    if not good and stride > 1:
-        every = vector_loss(rows, 1, loss, point, bias) + omega
-        good = every <= vector_loss(rows, 1, loss, anchor, bias) + numbers[OMEGA]
+    value = omega + (loss_of_rows(sample, loss, point, bias) if numbers[PASSES] > 0.0 else 0.0)
+    good = value <= numbers[KEPT] * (1.0 + (ROOM if some else 0.0))
+    if not good and some:
+        before = loss_of_rows(rows, loss, anchor, bias) + numbers[OMEGA]
+        good = loss_of_rows(rows, loss, point, bias) + omega <= before
     numbers[SCALE], numbers[KEPT] = rescaled(numbers[SCALE], numbers[KEPT], value, good)
     numbers[PASSES] += 1.0
     if good:
@@ -225,9 +195,11 @@ def vector_passes(parts: Parts, loss: Loss, points: Points, scores: Floats) -> b
         places, order = rows.indptr[low : high + 1], rows.order[low:high]
         y, weight = rows.y[low:high], rows.weight[low:high]
         part = Examples(places, rows.indices, rows.data, rows.dense, y, weight, order)
-        vector_pass(part, loss, points, f)
+        chosen = points.samples[points.places[f] : points.places[f + 1]]
+        sample = Examples(places, rows.indices, rows.data, rows.dense, y, weight, chosen)
+        vector_pass(part, sample, loss, points, f)
         for i in range(parts.starts[f], parts.starts[f + 1]):
-            scores[i, 0] = vector_row(parts.apart, i, points.anchor[f].reshape(size), points.intercept)
+            scores[i, 0] = row_score(parts.apart, i, points.anchor[f].reshape(size), points.intercept)
             watch += 0.0 * scores[i, 0]
     return watch == 0.0
 
@@ -256,7 +228,7 @@ class RidgePaths:
         # Tables always have a row for the intercept, and vectors only with one, as in the engines of one part.
         shape = (sizes.size, rows.columns + (1 if several else intercept), width)
         exponent, constant = loss.hoelder
-        strides = np.array([stride_of(int(n), several) for n in sizes])
+        samples = [np.arange(0, n, stride_of(n, several)) for n in sizes.tolist()]
         self._points = Points(
             np.zeros(shape),
             np.zeros(shape),
@@ -264,12 +236,13 @@ class RidgePaths:
             np.zeros(shape[:2]),
             np.zeros((sizes.size, PASSES + 1)),
             np.zeros(sizes.size),
-            strides,
+            read_only(np.concatenate(samples)),
+            np.append(0, np.cumsum([sample.size for sample in samples])),
             float(constant) if exponent > 0 else 1.0,
             intercept,
             code_of(loss),
         )
-        self._passes = table_passes if several else vector_passes
+        self._passes: Any = table_passes if several else vector_passes
         self._loss = compiled_row_loss(loss) if several else compiled_loss(loss)
         self._rows, self._ends, self._apart = rows, ends, (apart.examples(starts), starts)
         self._scores = np.empty((len(apart), width))
