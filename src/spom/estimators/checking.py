@@ -203,7 +203,8 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
     >>> X.ravel(), weight
     (array([1., 2.]), array([1., 3.]))
     """
-    targets = _ordered_bits(np.asarray(y, dtype=np.float64)).tobytes()
+    # In this order of bytes equal targets are together, which is all that matters.
+    targets = _ordered_bits(np.asarray(y, dtype=np.float64)).astype("<u8").tobytes()
     keys = [targets[8 * i : 8 * i + 8] + row for i, row in enumerate(_row_bytes(sparse.csr_matrix(X)))]
     w = np.ones(len(keys)) if weight is None else np.asarray(weight, dtype=np.float64)
     order = np.array(sorted(np.flatnonzero(w > 0.0).tolist(), key=keys.__getitem__), dtype=np.int64)
