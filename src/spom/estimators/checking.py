@@ -211,7 +211,8 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
     found = [keys[i] for i in order.tolist()]
     new = np.array([k == 0 or found[k - 1] != key for k, key in enumerate(found)], dtype=np.bool_)
     rows = order[new]
-    return X[rows], y[rows], np.bincount(np.cumsum(new) - 1, weights=w[order], minlength=rows.size)
+    total: Any = np.bincount(np.cumsum(new) - 1, weights=w[order], minlength=rows.size)
+    return X[rows], y[rows], total
 
 
 def _row_bytes(X: Any) -> list[bytes]:
