@@ -104,7 +104,8 @@ class Choosing(TakesPenalty, LinearModel):
         if not few or penalty is not AUTO or not is_auto(self.scale):
             return choice
         other = common(examples.X, examples.weight)
-        rival = None if other is None else choose(_scaled(rows, other), losses, penalty, seed, path)
+        # With the loss of the first choice alone: both losses gave other weights on 5 of 116 cuts, equally good ones.
+        rival = None if other is None else choose(_scaled(rows, other), [choice.loss], penalty, seed, path)
         if rival is None or not is_surely_better(rival, choice):
             return choice
         self._scaling = other
