@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import spom
 from benchmarks.defaults.kernels import peer
 from benchmarks.defaults.sets import SETS
-from spom.estimators.linear.strength import surely_better
+from spom.estimators.linear.judging import surely_better
 from spom.estimators.mkl import classifier, pairs
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 

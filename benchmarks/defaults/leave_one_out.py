@@ -17,7 +17,6 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +26,9 @@ from sklearn.model_selection import train_test_split
 
 import spom
 from benchmarks.defaults.sets import SETS
+from spom.estimators.linear.judging import judged
 from spom.estimators.linear.scaling import measured
-from spom.estimators.linear.strength import Examples, Judges, grid_of, held_out, judged, online_path
+from spom.estimators.linear.strength import Examples, Judges, grid_of, held_out
 from spom.losses import Logistic, MulticlassLogistic, MulticlassPowerHinge, Squared
 from spom.penalties import SquaredL2
 
@@ -71,11 +71,6 @@ def _problem(kind: str, y: Any) -> tuple[Any, int | None, list[Any]]:
     return codes, int(classes.size), [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
 
 
-def _penalties(loss: Any, train: Examples) -> list[Any]:
-    size = grid_of(SquaredL2(1.0), train, loss)[0]
-    return [SquaredL2(m * size) for m in MULTIPLES]
-
-
 def curves(name: str, seed: int) -> dict[str, Any]:
     """Measure each strength on the estimator's held-out rows, and its score on separate rows."""
     data = SETS[name]
@@ -88,11 +83,12 @@ def curves(name: str, seed: int) -> dict[str, Any]:
     target, outputs, losses = _problem(data.kind, y)
     scaling = measured(X, None, True)
     examples = Examples(X if scaling is None else scaling.apply(X), target, None, outputs, True)
-    judges = Judges.of(examples, held_out(examples, seed))
+    judges = Judges(examples, held_out(examples, seed))
     found: dict[str, Any] = {"rows": int(X.shape[0]), "features": int(X.shape[1]), "losses": {}}
     for loss in losses:
-        path = judges.scores(online_path, loss, partial(_penalties, loss), seed)
-        trials = [judged(m, judges.rows, loss, scores) for m, scores in zip(MULTIPLES, path, strict=True)]
+        path = judges.scores(None, loss, SquaredL2(1.0), MULTIPLES, seed)
+        y_held, weight = judges.rows.y, judges.rows.weights
+        trials = [judged(m, y_held, weight, loss, scores) for m, scores in zip(MULTIPLES, path, strict=True)]
         size = grid_of(SquaredL2(1.0), examples, loss)[0]
         make = spom.OnlineRegressor if real else spom.OnlineClassifier
         scores = []

@@ -203,18 +203,16 @@ def merged(X: Any, y: Any, weight: Floats | None) -> tuple[Any, Any, Floats | No
     >>> X.ravel(), weight
     (array([1., 2.]), array([1., 3.]))
     """
-    total: dict[bytes, float] = {}
-    place: dict[bytes, int] = {}
-    targets = _ordered_bits(np.asarray(y, dtype=np.float64))
-    for i, row in enumerate(_row_bytes(sparse.csr_matrix(X))):
-        w = 1.0 if weight is None else float(weight[i])
-        if w > 0.0:
-            key = targets[i].tobytes() + row
-            total[key] = total.get(key, 0.0) + w
-            place.setdefault(key, i)
-    keys = sorted(total)
-    rows = np.array([place[key] for key in keys], dtype=np.int64)
-    return X[rows], y[rows], np.array([total[key] for key in keys])
+    # In this order of bytes equal targets are together, which is all that matters.
+    targets = _ordered_bits(np.asarray(y, dtype=np.float64)).astype("<u8").tobytes()
+    keys = [targets[8 * i : 8 * i + 8] + row for i, row in enumerate(_row_bytes(sparse.csr_matrix(X)))]
+    w = np.ones(len(keys)) if weight is None else np.asarray(weight, dtype=np.float64)
+    order = np.array(sorted(np.flatnonzero(w > 0.0).tolist(), key=keys.__getitem__), dtype=np.int64)
+    found = [keys[i] for i in order.tolist()]
+    new = np.array([k == 0 or found[k - 1] != key for k, key in enumerate(found)], dtype=np.bool_)
+    rows = order[new]
+    total: Any = np.bincount(np.cumsum(new) - 1, weights=w[order], minlength=rows.size)
+    return X[rows], y[rows], total
 
 
 def _row_bytes(X: Any) -> list[bytes]:

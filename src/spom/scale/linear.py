@@ -82,13 +82,13 @@ def fit_online(estimator: Any, team: Team, dev: Any, watch: dict[str, Any], clas
 
         def passes(start: State | None, done: int) -> Iterator[State]:
             state = start
-            for epoch in range(done, estimator.epochs):
+            for epoch in range(done, estimator._passes()):
                 state = merge(worker, state, team.learn(state, [seed, epoch]), shape)
                 state.internal["epoch"] = np.array(epoch + 1)
                 yield state
 
         held = None if dev is None else Dev(estimator, dev)
-        estimator._learn(trainer, LinearLearner(estimator, trainer, passes, estimator.epochs, held))
+        estimator._learn(trainer, LinearLearner(estimator, trainer, passes, estimator._passes(), held))
 
 
 def _check(estimator: Any, dev: Any) -> None:

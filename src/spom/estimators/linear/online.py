@@ -52,7 +52,8 @@ class OnlineClassifier(Online, LinearClassifier):
         whose columns have about the same range, may get one scale for all columns. Streams are not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
-    epochs : passes over the data (over a stream that can be read again; one that cannot is read once).
+    epochs : passes over the data (over a stream that can be read again; one that cannot is read once). `"auto"` is 20
+        for more than a thousand dense rows of more than two classes, and 10 otherwise.
     batch_size : examples per round, None for all of them.
     fit_intercept, class_weight, warm_start, random_state, n_jobs : as in scikit-learn; n_jobs is the number of threads
         for `step="auto"` with penalties of single weights and one score; anything else uses one thread.
@@ -96,7 +97,7 @@ class OnlineClassifier(Online, LinearClassifier):
         penalty: Any = "auto",
         mirror: Any = None,
         step: Any = "auto",
-        epochs: int = 10,
+        epochs: int | str = "auto",
         fit_intercept: bool = True,
         *,
         update: str = "auto",
@@ -146,7 +147,7 @@ class OnlineClassifier(Online, LinearClassifier):
         watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         with all_or_nothing(self):
             if is_stream(X, y):
-                return self._fit_stream(Blocks(X, self.epochs), classes, watch)
+                return self._fit_stream(Blocks(X, self._passes()), classes, watch)
             X, labels, weight = check_examples(self, (X, y, sample_weight), check_labels, reset=True)
             counted = labels if weight is None else labels[weight > 0]
             self._start(check_classes(counted) if classes is None else check_classes(classes))
@@ -250,7 +251,7 @@ class OnlineRegressor(Online, LinearRegressor):
         penalty: Any = "auto",
         mirror: Any = None,
         step: Any = "auto",
-        epochs: int = 10,
+        epochs: int | str = "auto",
         fit_intercept: bool = True,
         *,
         update: str = "auto",
@@ -286,7 +287,7 @@ class OnlineRegressor(Online, LinearRegressor):
         watch = {"dev": dev, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         with all_or_nothing(self):
             if is_stream(X, y):
-                blocks = Blocks(X, self.epochs)
+                blocks = Blocks(X, self._passes())
                 start = self._state_to_go_on_from() if self.warm_start else None
                 self._start()
                 encoded = (self._block(block, reset=i == 0) for i, block in enumerate(blocks))

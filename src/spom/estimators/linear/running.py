@@ -20,7 +20,7 @@ from spom.core.callbacks import TakesCallbacks, Tasks
 from spom.core.state import State, listed, unlisted
 from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged, operator
-from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing
+from spom.estimators.linear.choosing import AUTO, FEW_ROWS, Choosing, is_auto
 from spom.estimators.linear.strength import Examples
 from spom.estimators.training import Arrays, Learner, Trainer, described, digest, digest_of_file
 from spom.penalties import L1
@@ -33,6 +33,10 @@ from spom.solvers.linear.scores import table_scores
 NO_WATCH: dict[str, Any] = {"dev": None, "checkpoint": None, "checkpoint_every": "60s", "resume": False}
 
 
+# The passes of `epochs="auto"`: more for more than `FEW_ROWS` dense rows of more than two classes. On ten such tables
+# (no test rows of the suite) 20 passes gained .0015 (texture .0067, mfeat -.0022). They gained .0001 with two classes,
+# and with fewer rows no more than the noise (docs: defaults).
+PASSES, MORE_PASSES = 10, 20
 # Attributes read on first use from a run that is kept between calls of `partial_fit`.
 LATE = ("coef_", "intercept_", "history_", "converged_", "n_rounds_", "_resume", "_entries")
 Block = tuple[Any, Any, Floats | None]
@@ -63,7 +67,7 @@ class Online(TakesCallbacks, Choosing):
     update: str
     projection: Any
     output: str
-    epochs: int
+    epochs: Any
     batch_size: int | None
     fit_intercept: bool
     shuffle: bool
@@ -84,8 +88,8 @@ class Online(TakesCallbacks, Choosing):
         self.penalty_ = self._given_penalty()[0]
         self.mirror_ = operator("mirror", self.mirror)
         whole = isinstance(self.epochs, (int, np.integer)) and not isinstance(self.epochs, bool)
-        if not whole or self.epochs < 1:
-            raise ValueError(f"epochs must be a whole number >= 1; it is {self.epochs!r}")
+        if not is_auto(self.epochs) and (not whole or self.epochs < 1):
+            raise ValueError(f'epochs must be a whole number >= 1, or "auto"; it is {self.epochs!r}')
         if self.early_stopping and not 0.0 < self.validation_fraction < 1.0:
             raise ValueError(f"validation_fraction must be between 0 and 1; it is {self.validation_fraction!r}")
 
@@ -98,6 +102,13 @@ class Online(TakesCallbacks, Choosing):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
+    def _passes(self, X: Any = None, outputs: int | None = None) -> int:
+        """Return the number of passes over data in memory, or over a stream."""
+        if not is_auto(self.epochs):
+            return int(self.epochs)
+        many = outputs is not None and outputs > 2 and not sparse.issparse(X) and X.shape[0] > FEW_ROWS
+        return MORE_PASSES if many else PASSES
+
     def _solver(self, X: Any, y: Any, loss: Any, outputs: int | None, seed: int, **more: Any) -> OnlineProximal:
         return OnlineProximal(
             X,
@@ -109,7 +120,7 @@ class Online(TakesCallbacks, Choosing):
             update=self.update,
             projection=self.projection,
             output=self.output,
-            epochs=self.epochs,
+            epochs=self._passes(),
             shuffle=self.shuffle,
             batch_size=self.batch_size,
             fit_intercept=self.fit_intercept,
@@ -122,7 +133,7 @@ class Online(TakesCallbacks, Choosing):
     def _fit_memory(
         self, data: tuple[Any, Any, Floats | None], loss: Any, outputs: int | None, watch: dict[str, Any]
     ) -> None:
-        """Run `epochs` passes over data in memory; `watch` has dev, checkpoint, checkpoint_every and resume."""
+        """Make passes over data in memory; `watch` has dev, checkpoint, checkpoint_every and resume."""
         X, y, weight = data
         start = self._point() if self.warm_start and hasattr(self, "coef_") else None
         if start is not None and start.shape != _shape(X, self.fit_intercept, outputs):
@@ -130,11 +141,12 @@ class Online(TakesCallbacks, Choosing):
                 f"warm_start needs the same features and classes as before: the weights have shape {start.shape}"
             )
         trainer = self._trainer(watch, lambda: self._contents(data, watch["dev"]))
-        seed = trainer.seed(self._seed)
-        if self.shuffle and X.shape[0] <= FEW_ROWS:
+        seed, passes = trainer.seed(self._seed), self._passes(X, outputs)
+        distinct = self.shuffle and X.shape[0] <= FEW_ROWS
+        if distinct:
             X, y, weight = merged(X, y, weight)
         y = self._centred(y, weight, loss)
-        X, best = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept), self._kind(), seed)
+        X, best = self._prepared(Examples(X, y, weight, outputs, self.fit_intercept, distinct), self._kind(), seed)
         loss, start = self.loss_, None if start is None else self._folded(start)
         held: Score | None = None if watch["dev"] is None else Dev(self, watch["dev"])
         if self.early_stopping and held is None:
@@ -145,9 +157,11 @@ class Online(TakesCallbacks, Choosing):
         def solver(state: State | None, done: int) -> OnlineProximal:
             objective = stalls or trainer.callbacks.objective
             more = {"sample_weight": weight, "start": begin if state is None else state, "objective": objective}
-            return self._solver(X, y, loss, outputs, seed, **more)
+            found = self._solver(X, y, loss, outputs, seed, **more)
+            found.epochs = passes
+            return found
 
-        learner = LinearLearner(self, trainer, solver, self.epochs, held)
+        learner = LinearLearner(self, trainer, solver, passes, held)
         learner.rule = stalled(self.tol or 0.0, self.n_iter_no_change) if stalls else None
         final = self._learn(trainer, learner)
         if best is not None and held is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +29,15 @@ from scipy import sparse
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
 from spom.errors import Unsupported
+from spom.estimators.linear.judging import Trial, best_trial, judged, surely_better
 from spom.estimators.linear.leaving_out import errors_left_out, is_small, solution
 from spom.losses import Squared
 from spom.penalties.base import with_strength
 from spom.solvers.iterate import last
+from spom.solvers.linear.data import Rows, as_rows
 from spom.solvers.linear.online import OnlineProximal
+from spom.solvers.linear.proximal_point import ENTRIES
+from spom.solvers.linear.ridge_paths import RidgePaths
 from spom.solvers.linear.scores import table_scores
 
 # The share of held-out rows, and their maximum number: more rows would not change the choice of a strength.
@@ -63,13 +68,17 @@ LEAST_GAIN = 0.02
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows as a solver takes them: targets in the form of the loss, and the number of scores, `outputs` (None: one)."""
+    """Rows as a solver takes them: targets in the form of the loss, and the number of scores, `outputs` (None: one).
+
+    `distinct` tells that equal rows are merged.
+    """
 
     X: Any
     y: Any
     weight: Floats | None
     outputs: int | None
     intercept: bool
+    distinct: bool = False
 
     def part(self, rows: Ints) -> Examples:
         """Return some of the rows."""
@@ -85,15 +94,11 @@ class Examples:
         """The weights of the rows, by default ones."""
         return np.ones(self.X.shape[0]) if self.weight is None else self.weight
 
-
-@dataclass(frozen=True)
-class Trial:
-    """One strength on the path: its multiple, and its results on the held-out rows."""
-
-    multiple: float
-    losses: Floats
-    right: Floats
-    calibration: float
+    @cached_property
+    def squares(self) -> Floats:
+        """The squared norm of each row."""
+        squares = self.X.multiply(self.X) if hasattr(self.X, "multiply") else self.X**2
+        return np.asarray(squares.sum(axis=1)).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -123,30 +128,72 @@ Path = Callable[[Examples, Any, Iterable[Any], int], Iterator[Floats]]
 
 @dataclass(frozen=True)
 class Judges:
-    """Parts that are held out in turn: (the others, the part) for each, and the rows of all parts together."""
+    """Parts of the examples that are held out in turn."""
 
-    parts: tuple[tuple[Examples, Examples], ...]
-    rows: Examples
+    examples: Examples
+    held: list[Ints]
 
-    @classmethod
-    def of(cls, examples: Examples, held: list[Ints]) -> Judges:
-        """Divide the examples into these parts."""
-        every = np.arange(examples.X.shape[0])
-        pairs = [(examples.part(np.setdiff1d(every, part)), examples.part(part)) for part in held]
-        return cls(tuple(pairs), examples.part(np.concatenate(held)))
+    @cached_property
+    def others(self) -> list[Ints]:
+        """The rows to learn from, for each part."""
+        every = np.ones(self.examples.X.shape[0], dtype=np.bool_)
+        found = []
+        for part in self.held:
+            every[part] = False
+            found.append(np.flatnonzero(every))
+            every[part] = True
+        return found
 
-    def scores(self, path: Path, loss: Any, penalties: Callable[[Examples], Iterable[Any]], seed: int) -> Any:
-        """Yield the scores of all rows for each penalty of a path, from weights learnt without them."""
-        paths = [path(train, loss, penalties(train), seed) for train, _ in self.parts]
-        for thetas in zip(*paths, strict=False):
-            yield np.concatenate([test.scores(theta) for (_, test), theta in zip(self.parts, thetas, strict=True)])
+    @cached_property
+    def rows(self) -> Examples:
+        """The rows of all parts together."""
+        return self.examples.part(np.concatenate(self.held))
+
+    @cached_property
+    def _parts(self) -> tuple[Rows, Ints, Rows, Ints]:
+        """The rows to learn from and the held-out ones, those of all parts together, and where parts begin."""
+        taken = self.examples.part(np.concatenate(self.others))
+        options: dict[str, Any] = {"mean": False, "finite": False}
+        rows = as_rows(taken.X, taken.y, taken.weight, "real", **options)
+        ends = np.append(0, np.cumsum([part.size for part in self.others]))
+        mass = np.add.reduceat(rows.weight, ends[:-1])
+        rows.weight[:] *= np.repeat(np.diff(ends) / mass, np.diff(ends))
+        apart = as_rows(self.rows.X, self.rows.y, None, "real", **options)
+        return rows, ends, apart, np.append(0, np.cumsum([part.size for part in self.held]))
+
+    def scores(self, path: Path | None, loss: Any, penalty: Any, multiples: Sequence[float], seed: int) -> Any:
+        """Yield the scores of all rows for each multiple, from weights learnt without them."""
+        form = penalty.elastic()
+        smooth = loss.target != "class" or loss.hoelder[0] > 0.0
+        entries = sum(part.size for part in self.others) / max(1, self.examples.X.shape[0]) * self.examples.X.size
+        if path is None and form is not None and form.l1 == 0.0 and smooth and entries <= ENTRIES:
+            yield from self._ridge(loss, penalty, multiples, seed)
+            return
+        trains = [self.examples.part(part) for part in self.others]
+        tests = [self.examples.part(part) for part in self.held]
+        sizes = [grid_of(penalty, train, loss)[0] for train in trains]
+        paths = [
+            (path or online_path)(train, loss, (with_strength(penalty, m * size) for m in multiples), seed)
+            for train, size in zip(trains, sizes, strict=True)
+        ]
+        for thetas in zip(*paths, strict=True):
+            yield np.concatenate([test.scores(theta) for test, theta in zip(tests, thetas, strict=True)])
+
+    def _ridge(self, loss: Any, penalty: Any, multiples: Sequence[float], seed: int) -> Iterator[Floats]:
+        """Yield the same as `scores` for a squared penalty, with one compiled call for the passes of all parts."""
+        examples = self.examples
+        run = RidgePaths(*self._parts, loss, examples.outputs, intercept=examples.intercept, seed=seed)
+        squares, weight, unit = examples.squares, examples.weights, with_strength(penalty, 1.0).elastic().l2
+        sizes = np.array([unit * _size(loss, squares[part], weight[part]) for part in self.others])
+        for k, multiple in enumerate(multiples):
+            yield run.scores(multiple * sizes, 1 if k else 2)
 
 
 class _Run(NamedTuple):
-    """The run of a path: its seed, its solver, and the trial of another loss to compare with."""
+    """The run of a path: its seed, its solver (None: online passes), and the trial of another loss to compare with."""
 
     seed: int
-    path: Path
+    path: Path | None
     rival: Trial | None
 
 
@@ -162,20 +209,22 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
     if not parts:
         # There are no rows to calibrate scores on: a likelihood needs no calibration.
         loss = next((loss for loss in losses if loss.probabilistic), losses[0])
-        return Choice(_strong(penalty, grid_of(penalty, examples, loss)[2], examples, loss), loss, 1.0, 0)
-    judges = Judges.of(_compact(examples, penalty), parts)
+        size, _, default = grid_of(penalty, examples, loss)
+        return Choice(_strong(penalty, default * size), loss, 1.0, 0)
+    judges = Judges(_compact(examples, penalty), parts)
     weight = judges.rows.weights
-    found: list[tuple[Trial, Any, list[Trial]]] = []
+    found: list[tuple[Trial, Any, list[Trial], float]] = []
     for loss in losses:
-        run = _Run(seed, path or online_path, found[0][0] if found else None)
-        trials = list(_trials(judges, loss, penalty, run))
+        size, multiples, default = grid_of(penalty, examples, loss)
+        run = _Run(seed, path, found[0][0] if found else None)
+        trials = list(_trials(judges, loss, penalty, multiples, run))
         errors = REAL_ERRORS if loss.target == "real" else CLASSES_ERRORS
-        found.append((best_trial(trials, grid_of(penalty, examples, loss)[2], weight, errors), loss, trials))
-    best, loss, trials = found[0]
+        found.append((best_trial(trials, default, weight, errors), loss, trials, size))
+    best, loss, trials, size = found[0]
     for other in found[1:]:
         if surely_better(other[0].right, best.right, weight):
-            best, loss, trials = other
-    strong = _strong(penalty, best.multiple, examples, loss)
+            best, loss, trials, size = other
+    strong = _strong(penalty, best.multiple * size)
     return Choice(strong, loss, best.calibration, weight.size, tuple(trials), best, weight)
 
 
@@ -188,7 +237,7 @@ def _ridge(examples: Examples, loss: Any, penalty: Any) -> Choice:
     trials = tuple(Trial(m, row, -row, 1.0) for m, row in zip(LEFT_OUT, 0.5 * errors**2, strict=True))
     weight = examples.weights[rows]
     best = best_trial(trials, LEFT_OUT_DEFAULT, weight, LEFT_OUT_ERRORS)
-    strong = _strong(penalty, best.multiple, examples, loss)
+    strong = _strong(penalty, best.multiple * size)
     form = strong.elastic()
     return Choice(strong, loss, 1.0, weight.size, trials, best, weight, solution(examples, form.l2))
 
@@ -222,20 +271,24 @@ def grid_of(penalty: Any, examples: Examples, loss: Any) -> tuple[float, tuple[f
     """Return (size, multiples, default): strengths are multiples of `size`, strong to weak."""
     if "strength" not in penalty.get_params(deep=False):
         raise Unsupported(f"{type(penalty).__name__} has no strength to choose: give it as an object")
-    top = float(with_strength(penalty, 1.0).max_strength(_slope(examples)))
-    if np.isfinite(top):
-        return top if top > 0.0 else 1.0, ZEROING, ZEROING_DEFAULT
-    exponent, constant = loss.hoelder
-    weight = examples.weights
-    squares = examples.X.multiply(examples.X) if hasattr(examples.X, "multiply") else examples.X**2
-    radius = float(weight @ np.asarray(squares.sum(axis=1)).reshape(-1)) / float(weight.sum())
-    # The effective number of rows: all of them, or fewer if some weigh much more than others.
-    count = float(weight.sum()) ** 2 / float(weight @ weight)
-    smoothness = float(constant) if exponent > 0 else 1.0
-    size = (smoothness * radius / count) or 1.0
+    form = penalty.elastic()
+    if form is None or form.l1 > 0.0:
+        top = float(with_strength(penalty, 1.0).max_strength(_slope(examples)))
+        if np.isfinite(top):
+            return top if top > 0.0 else 1.0, ZEROING, ZEROING_DEFAULT
+    size = _size(loss, examples.squares, examples.weights)
     if loss.target == "real":
         return size, REAL, REAL_DEFAULT
     return size, CLASSES, WIDE_DEFAULT if is_wide(examples.X) else CLASSES_DEFAULT
+
+
+def _size(loss: Any, squares: Floats, weight: Floats) -> float:
+    """Return L R^2 / N of rows with these squared norms and weights."""
+    exponent, constant = loss.hoelder
+    total = float(weight.sum())
+    # The effective number of rows: all of them, or fewer if some weigh much more than others.
+    count = total**2 / float(weight @ weight)
+    return (float(constant) if exponent > 0 else 1.0) * (float(weight @ squares) / total) / count or 1.0
 
 
 def is_wide(X: Any) -> bool:
@@ -268,8 +321,8 @@ def _slope(examples: Examples) -> Floats:
     return np.ascontiguousarray(rows)
 
 
-def _strong(penalty: Any, multiple: float, examples: Examples, loss: Any) -> Any:
-    return with_strength(penalty, float(f"{multiple * grid_of(penalty, examples, loss)[0]:.3g}"))
+def _strong(penalty: Any, strength: float) -> Any:
+    return with_strength(penalty, float(f"{strength:.3g}"))
 
 
 # --- judging ----------------------------------------------------------------------------------------
@@ -299,74 +352,20 @@ def held_out(examples: Examples, seed: int) -> list[Ints]:
     return found
 
 
-def _trials(judges: Judges, loss: Any, penalty: Any, run: _Run) -> Iterator[Trial]:
+def _trials(judges: Judges, loss: Any, penalty: Any, multiples: Sequence[float], run: _Run) -> Iterator[Trial]:
     """Yield the trials of a path, until it gets worse twice in a row, or two strengths are behind a rival."""
-    rows = judges.rows
-    _, multiples, _ = grid_of(penalty, rows, loss)
+    y, weight = judges.rows.y, judges.rows.weights
     multiples = multiples if run.rival is None else multiples[1:]
-
-    def penalties(train: Examples) -> Iterable[Any]:
-        size = grid_of(penalty, train, loss)[0]
-        return (with_strength(penalty, m * size) for m in multiples)
-
     least, worse, behind = np.inf, 0, 0
-    for multiple, scores in zip(multiples, judges.scores(run.path, loss, penalties, run.seed), strict=False):
-        trial = judged(multiple, rows, loss, scores)
+    for multiple, scores in zip(multiples, judges.scores(run.path, loss, penalty, multiples, run.seed), strict=True):
+        trial = judged(multiple, y, weight, loss, scores)
         yield trial
-        mean = float(np.average(trial.losses, weights=rows.weights))
+        mean = float(weight @ trial.losses)
         worse = 0 if mean < least else worse + 1
         least = min(least, mean)
-        behind += run.rival is not None and float(rows.weights @ (trial.right - run.rival.right)) <= 0.0
+        behind += run.rival is not None and float(weight @ (trial.right - run.rival.right)) <= 0.0
         if PATIENCE in (worse, behind):
             return
-
-
-def judged(multiple: float, test: Examples, loss: Any, scores: Floats) -> Trial:
-    """Judge the scores of held-out rows."""
-    if loss.target == "real":
-        losses = np.asarray(loss.value(test.y, scores))
-        return Trial(multiple, losses, -losses, 1.0)
-    if loss.target == "sign":
-        # One score is the difference of two: it is equivalent to two scores of half its size.
-        scores, gold = np.column_stack([-0.5 * scores, 0.5 * scores]), (test.y > 0).astype(np.int64)
-    else:
-        gold = test.y.astype(np.int64)
-    factor, losses = calibrated(scores, gold, test.weights)
-    return Trial(multiple, losses, (scores.argmax(axis=1) == gold).astype(np.float64), factor)
-
-
-def calibrated(scores: Floats, gold: Ints, weight: Floats) -> tuple[float, Floats]:
-    """Return the factor that minimises the log-loss of the scores, and the losses there, by Newton's method.
-
-    >>> import numpy as np
-    >>> factor, losses = calibrated(np.array([[1.0, 0.0]] * 4), np.array([0, 0, 0, 1]), np.ones(4))
-    >>> round(factor, 4), round(float(np.log(3)), 4)
-    (1.0986, 1.0986)
-    """
-    rows, share = np.arange(gold.size), weight / weight.sum()
-    scores = scores - scores.max(axis=1, keepdims=True)
-    own = scores[rows, gold]
-    factor = 1.0 / max(float(np.abs(scores).mean()), 1e-12)
-    for _ in range(20):
-        odds = np.exp(factor * scores)
-        odds /= odds.sum(axis=1, keepdims=True)
-        mean = (odds * scores).sum(axis=1)
-        slope = float(share @ (mean - own))
-        curve = float(share @ ((odds * scores**2).sum(axis=1) - mean**2))
-        # The best factor for scores that separate all rows is infinite: take a large one.
-        new = min(max(factor - slope / max(curve, 1e-300), factor / 4.0), 4.0 * factor, 1e4)
-        done = abs(new - factor) <= 1e-6 * factor
-        factor = max(new, 1e-6)
-        if done:
-            break
-    return factor, np.log(np.exp(factor * scores).sum(axis=1)) - factor * own
-
-
-def best_trial(trials: Sequence[Trial], default: float, weight: Floats, errors: float = 1.0) -> Trial:
-    """Return the trial nearest to the default multiple among those that are not surely worse than the best."""
-    best = min(trials, key=lambda trial: float(weight @ trial.losses))
-    kept = [trial for trial in trials if not surely_better(trial.losses, best.losses, weight, errors)]
-    return min(kept, key=lambda trial: abs(np.log(trial.multiple / default)))
 
 
 def is_surely_better(rival: Choice, choice: Choice, least_gain: float) -> bool:
@@ -379,16 +378,3 @@ def is_surely_better(rival: Choice, choice: Choice, least_gain: float) -> bool:
     before, after = choice.best.losses, rival.best.losses
     least = (1.0 - least_gain) * float(choice.weight @ before)
     return float(choice.weight @ after) < least and surely_better(before, after, choice.weight, CLASSES_ERRORS)
-
-
-def surely_better(high: Floats, low: Floats, weight: Floats, errors: float = 1.0) -> bool:
-    """Tell whether the mean of `high` exceeds that of `low` by more than `errors` standard errors of the difference.
-
-    >>> import numpy as np
-    >>> surely_better(np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0]), np.ones(4))
-    True
-    """
-    share = weight / weight.sum()
-    gap = high - low
-    mean = float(share @ gap)
-    return mean > errors * float(np.sqrt(share**2 @ (gap - mean) ** 2))

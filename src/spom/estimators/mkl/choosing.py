@@ -18,7 +18,8 @@ import numpy as np
 from sklearn.base import clone
 
 from spom.core.arrays import Floats, Ints
-from spom.estimators.linear.strength import Examples, Trial, best_trial, calibrated, held_out, surely_better
+from spom.estimators.linear.judging import Trial, best_trial, calibrated, surely_better
+from spom.estimators.linear.strength import Examples, held_out
 from spom.kernels.gram import as_gram
 from spom.penalties.base import with_strength
 from spom.solvers.mkl.problem import chosen_penalty

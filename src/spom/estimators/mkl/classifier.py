@@ -35,7 +35,7 @@ from spom.estimators.checking import (
 )
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
-from spom.estimators.linear.strength import calibrated
+from spom.estimators.linear.judging import calibrated
 from spom.estimators.mkl.base import KernelEstimator
 from spom.estimators.mkl.choosing import DEFAULT, MANY, at_cost, chosen_on_held_out
 from spom.estimators.mkl.held_out import held_out_scores

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
-from spom.estimators.linear.strength import surely_better
+from spom.estimators.linear.judging import surely_better
 from spom.estimators.mkl.model import KernelModel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 

@@ -46,6 +46,8 @@ class Examples(NamedTuple):
 
 def in_threads(jobs: int, function: Callable[[int], T]) -> list[T]:
     """Return function(0), function(1), ..., each run in its own thread."""
+    if jobs == 1:
+        return [function(0)]
     return list(in_order(function, range(jobs), jobs))
 
 
@@ -283,4 +285,6 @@ def not_lazy(penalty: Any, rows: Rows) -> Unsupported:
 
 def ranges(size: int, parts: int) -> Ints:
     """Return the starts of `parts` ranges of about the same size, and the end."""
+    if parts == 1:
+        return np.array([0, size])
     return np.linspace(0, size, parts + 1).astype(np.int64)

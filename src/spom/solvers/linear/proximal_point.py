@@ -45,15 +45,16 @@ from spom.solvers.linear.proximal_point_loops import (
     close_pass,
     dual_pass,
     open_pass,
+    rescaled,
     scale_metric,
     take_roots,
 )
 from spom.solvers.linear.proximal_point_threads import parallel_pass
-from spom.solvers.linear.scores import mean_loss
+from spom.solvers.linear.scores import loss_of_rows
 
 _CODES = {"Logistic": LOGISTIC, "Squared": SQUARED, "Hinge": HINGE}
-# The scale c of the metric: its start, its factors of decrease and increase, and its limits.
-START, DOWN, UP, LEAST, MOST = 0.5, 0.8, 2.0, 0.02, 8.0
+# The scale c of the metric at the start.
+START = 0.5
 # A relative rise above this on the sample is checked on all rows, as the optimum of a sample is not the optimum.
 ROOM = 1e-2
 # Up to this many examples per feature, a first pass may take the largest steps.
@@ -74,6 +75,17 @@ def first_scale(n: float, total: float, squared: float) -> float:
     return START * math.sqrt(1.0 + n / (FEW * features))
 
 
+def stride_of(n: int, several: bool) -> int:
+    """Return how many rows apart those are that compare passes, for one score or for several."""
+    return max(1, n // (max(400, n // 25) if several else max(250, n // 40)))
+
+
+def code_of(loss: Any) -> int:
+    """Return the code of a loss of one score whose implicit step has a form of its own, or `OTHER`."""
+    ours = type(loss).__module__.startswith("spom.losses.")
+    return _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
+
+
 class Passes:
     """The base of proximal points: a pass is kept if the objective does not rise, and scales the next pass's metric.
 
@@ -88,12 +100,7 @@ class Passes:
         """Return whether to keep a pass that ended at `value` on the sample; `lower` compares it on all rows."""
         some = self._sample.size < len(rows)
         good = value <= self.kept * (1.0 + (ROOM if some else 0.0)) or (some and lower())
-        if good:
-            self.scale *= DOWN if value < self.kept else 1.0
-            self.kept = value
-        else:
-            self.scale *= UP
-        self.scale = min(max(self.scale, LEAST), MOST)
+        self.scale, self.kept = rescaled(self.scale, self.kept, value, good)
         return good
 
 
@@ -110,9 +117,8 @@ class ProximalPoint(Passes):
     ) -> None:
         self.l1, self.l2, self.features, self.intercept = l1, l2, features, intercept
         self.jobs, self.exact = jobs, exact
-        self.loss, self._whole = compiled_loss(loss), loss
-        ours = type(loss).__module__.startswith("spom.losses.")
-        self.code = _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
+        self.loss = compiled_loss(loss)
+        self.code = code_of(loss)
         exponent, constant = loss.hoelder
         # A loss that is not smooth has no L; its derivative changes by this much over a margin of 1.
         self.smoothness = float(constant) if exponent > 0 else 1.0
@@ -133,8 +139,7 @@ class ProximalPoint(Passes):
     def _prepare(self, rows: Rows) -> None:
         """Set the metric for c = 1, and choose the rows on which passes are compared."""
         n = len(rows)
-        some = n if self.exact else max(250, n // 40)
-        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
+        self._sample = np.arange(0, n, 1 if self.exact else stride_of(n, False), dtype=np.int64)
         chosen = rows.sample(ENTRIES)
         squares, least = rows.squares(chosen, self.jobs), 0.0
         if chosen.size < n:
@@ -173,7 +178,7 @@ class ProximalPoint(Passes):
         return total
 
     def _all(self, rows: Rows, w: Floats) -> float:
-        return mean_loss(rows, np.arange(len(rows)), w, self.intercept, self._whole)
+        return float(loss_of_rows(rows.examples(np.arange(len(rows))), self.loss, w, self.intercept))
 
     def _loop(self, rows: Rows, order: Ints, scale: float) -> tuple[float, float]:
         """Take steps on the rows from the anchor to `_spare`; return the sum of the losses, and the penalty there."""
@@ -199,7 +204,7 @@ class ProximalPoint(Passes):
         return float(dual_pass(rows.examples(order), self.loss, state)), float(numbers[CHANGES])
 
     def _sampled(self, rows: Rows, w: Floats) -> float:
-        return mean_loss(rows, self._sample, w, self.intercept, self._whole)
+        return float(loss_of_rows(rows.examples(self._sample), self.loss, w, self.intercept))
 
     # --- what a state holds --------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from spom.solvers.linear.problem import Loss
 
 # Losses whose implicit step has a closed or special form; OTHER is solved by bisection.
 LOGISTIC, SQUARED, HINGE, OTHER = range(4)
+# The scale c of the metric: its factors of decrease and increase, and its limits.
+DOWN, UP, LOWEST, MOST = 0.8, 2.0, 0.02, 8.0
 # The columns of u, and the entries of `numbers`.
 U, INVERSE = range(2)
 LEAST_CHANGE, CHANGES = range(2)
@@ -205,3 +207,14 @@ def scale_metric(metric: Floats, factor: float) -> None:
     """Multiply the roots by the factor. A feature that never occurs stays zero under any metric but 0, and gets 1."""
     for j in range(metric.size):
         metric[j] = factor * metric[j] if metric[j] != 0.0 else 1.0
+
+
+@kernel("UniTuple(float64, 2)(float64, float64, float64, boolean)")
+def rescaled(scale: float, kept: float, value: float, good: bool) -> tuple[float, float]:
+    """Return c and the objective to compare with after a pass that ended at `value` and was kept if `good`."""
+    if good:
+        scale *= DOWN if value < kept else 1.0
+        kept = value
+    else:
+        scale *= UP
+    return min(max(scale, LOWEST), MOST), kept

@@ -23,10 +23,11 @@ from spom.errors import DataError
 from spom.solvers.linear.data import Examples, Rows, look_ahead_in
 from spom.solvers.linear.lazy_multiclass import ENTRIES, LINF_ROWS, RowPenalty, shrink_largest
 from spom.solvers.linear.problem import Problem, RowLoss, compiled_row_loss
-from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale
+from spom.solvers.linear.proximal_point import SMALL, Passes, first_scale, stride_of
+from spom.solvers.linear.scores import loss_of_table
 
-# The number of table rows that are changed at a time.
-PART = 4096
+# On dense rows and tables with more weights than this, products of matrices are faster than loops.
+SMALL_TABLE = 1000
 
 
 class RowSteps(NamedTuple):
@@ -143,13 +144,33 @@ def rows_dual_pass(
     return total, moved
 
 
+@kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1])")
+def open_rows(anchor: Floats, dual: Floats, metric: Floats, u: Floats) -> None:
+    """u = M anchor + dual. Rows are short, on which numpy is slow."""
+    for j in range(metric.size):
+        for c in range(u.shape[1]):
+            u[j, c] = metric[j] * anchor[j, c] + dual[j, c]
+
+
+@kernel("void(float64[:, ::1], float64[::1], float64[:, ::1])")
+def close_rows(anchor: Floats, metric: Floats, u: Floats) -> None:
+    """u becomes v = u - M anchor."""
+    for j in range(metric.size):
+        for c in range(u.shape[1]):
+            u[j, c] -= metric[j] * anchor[j, c]
+
+
 @kernel("void(RowPenalty, RowSteps, float64[:, ::1])")
 def rows_point(penalty: RowPenalty, state: RowSteps, out: Floats) -> None:
     """Compute the primal point of all rows; an intercept, the last one, has no penalty."""
     u, inverse = state.u, state.inverse
     row = np.empty((1, u.shape[1]))
-    bias = u.shape[0] - 1
+    bias, plain = u.shape[0] - 1, has_no_threshold(penalty)
     for j in range(bias):
+        if plain:
+            for c in range(u.shape[1]):
+                out[j, c] = u[j, c] * inverse[j]
+            continue
         row_point(u, j, penalty, row)
         for c in range(u.shape[1]):
             out[j, c] = row[0, c] * inverse[j]
@@ -187,8 +208,7 @@ class ProximalPointRows(Passes):
 
     def _prepare(self, rows: Rows) -> None:
         n = len(rows)
-        some = n if self.exact else max(400, n // 25)
-        self._sample = np.arange(0, n, max(1, n // some), dtype=np.int64)
+        self._sample = np.arange(0, n, 1 if self.exact else stride_of(n, True), dtype=np.int64)
         root = np.sqrt(np.append(rows.squares(np.arange(n)), 1.0 if self.intercept else 0.0))
         self.scale = first_scale(n, float(root.sum()), float(root @ root))
         self.metric = self.smoothness / n * root * float(root.sum())
@@ -210,14 +230,13 @@ class ProximalPointRows(Passes):
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
         """Make one pass over the rows in `order`; return the sum of the losses."""
         metric, inverse = self._metric(rows)
-        u = metric[:, None] * self.anchor
-        u += self.dual
+        u = np.empty_like(self.anchor)
+        open_rows(self.anchor, self.dual, metric, u)
         state = RowSteps(u, inverse, self.slopes, self.smoothness, self.intercept)
         total = self._steps(rows.examples(order), state)
         point = self._point(state)
-        # In parts and in place, because tables of many classes take most of the memory.
-        for low in range(0, metric.size, PART):
-            u[low : low + PART] -= metric[low : low + PART, None] * self.anchor[low : low + PART]
+        # In place, because tables of many classes take most of the memory.
+        close_rows(self.anchor, metric, u)
         self.dual = u
         self._judge(rows, point, steps.size)
         return total
@@ -249,6 +268,8 @@ class ProximalPointRows(Passes):
     def _value(self, rows: Rows, order: Ints, point: Floats) -> float:
         """Return the objective on the rows in `order`."""
         w = np.ascontiguousarray(point[: self.features])
+        if not rows.dense or w.size <= SMALL_TABLE:
+            return float(loss_of_table(rows.examples(order), self.row_loss, point) + self.penalty.value(w))
         # `order` rises: where it has all rows, none needs to be picked.
         X = rows.matrix() if order.size == len(rows) else rows.matrix()[order]
         scores = X @ w + (point[-1] if self.intercept else 0.0)

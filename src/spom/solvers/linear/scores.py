@@ -9,23 +9,63 @@ import numpy as np
 from spom.core.arrays import Floats, Ints, is_sparse
 from spom.core.jit import kernel
 from spom.solvers.linear.data import Examples, Rows
+from spom.solvers.linear.problem import Loss, RowLoss
 
 # The number of scores that are computed at a time.
 MANY_SCORES = 1 << 22
 
 
-@kernel("void(Examples, float64[::1], boolean, float64[::1])", fastmath={"reassoc"})
+@kernel("float64(Examples, int64, float64[::1], boolean)", fastmath={"reassoc"})
+def row_score(rows: Examples, i: int, theta: Floats, intercept: bool) -> float:
+    """Return the score of row i; an intercept is theta's last entry."""
+    low, count = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
+    start = 0 if rows.dense else low
+    a = theta[theta.size - 1] if intercept else 0.0
+    for p in range(count):
+        a += rows.data[low + p] * theta[rows.indices[start + p]]
+    return float(a)
+
+
+@kernel("void(Examples, float64[::1], boolean, float64[::1])")
 def row_scores(rows: Examples, theta: Floats, intercept: bool, out: Floats) -> None:
-    """Compute the scores of the rows; an intercept is theta's last entry."""
-    indptr, indices, data, order = rows.indptr, rows.indices, rows.data, rows.order
-    for place in range(order.size):
-        i = order[place]
-        low, count = indptr[i], indptr[i + 1] - indptr[i]
-        start = 0 if rows.dense else low
-        a = theta[theta.size - 1] if intercept else 0.0
-        for p in range(count):
-            a += data[low + p] * theta[indices[start + p]]
-        out[place] = a
+    """Compute the scores of the rows."""
+    for place in range(rows.order.size):
+        out[place] = row_score(rows, rows.order[place], theta, intercept)
+
+
+@kernel("float64(Examples, Loss, float64[::1], boolean)")
+def loss_of_rows(rows: Examples, loss: Loss, theta: Floats, intercept: bool) -> float:
+    """Return the weighted mean loss of the rows: at few rows much faster than `mean_loss`."""
+    total = mass = 0.0
+    for i in rows.order:
+        total += rows.weight[i] * loss.value(rows.y[i], row_score(rows, i, theta, intercept), loss.reals)
+        mass += rows.weight[i]
+    return total / mass if mass > 0.0 else 0.0
+
+
+@kernel("void(Examples, int64, float64[:, ::1], float64[::1])")
+def table_row(rows: Examples, i: int, theta: Floats, out: Floats) -> None:
+    """Compute the scores of row i; the last row of theta is the intercept, or zero."""
+    low, high = rows.indptr[i], rows.indptr[i + 1]
+    shift, size = low if rows.dense else 0, out.size
+    for c in range(size):
+        out[c] = theta[theta.shape[0] - 1, c]
+    for k in range(low, high):
+        j, x = rows.indices[k - shift], rows.data[k]
+        for c in range(size):
+            out[c] += x * theta[j, c]
+
+
+@kernel("float64(Examples, RowLoss, float64[:, ::1])")
+def loss_of_table(rows: Examples, loss: RowLoss, theta: Floats) -> float:
+    """Return the weighted mean loss of the rows for several scores: at few rows much faster than `table_loss`."""
+    scores = np.empty(theta.shape[1])
+    total = mass = 0.0
+    for i in rows.order:
+        table_row(rows, i, theta, scores)
+        total += rows.weight[i] * loss.row(int(rows.y[i]), scores, loss.reals, scores)
+        mass += rows.weight[i]
+    return total / max(mass, 1e-300)
 
 
 def mean_loss(rows: Rows, order: Ints, theta: Floats, intercept: bool, loss: Any) -> float:
