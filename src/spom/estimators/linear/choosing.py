@@ -15,7 +15,7 @@ from spom.core.warning import warn
 from spom.errors import Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
-from spom.estimators.linear.scaling import Scaling, common, measured, rooted
+from spom.estimators.linear.scaling import Scaling, by_size, common, measured
 from spom.estimators.linear.strength import LEAST_GAIN, Choice, Examples, Path, choose, is_surely_better, is_wide
 from spom.losses import MulticlassLogistic, MulticlassPowerHinge, PowerHinge
 from spom.penalties import SquaredL2, Zero
@@ -97,15 +97,18 @@ class Choosing(TakesPenalty, LinearModel):
         rows, losses = self._judges(examples), self._losses(examples.X)
         choice = choose(_scaled(rows, self._scaling), losses, penalty, seed, path)
         other = self._other_scale(examples) if penalty is AUTO and is_auto(self.scale) else None
+        if other is None or choice.best is None:
+            return choice
         # With the loss of the first choice alone: both losses gave other weights on 5 of 116 cuts, equally good ones.
-        rival = None if other is None else choose(_scaled(rows, other), [choice.loss], penalty, seed, path)
-        if rival is None or not is_surely_better(rival, choice, 0.0 if sparse.issparse(examples.X) else LEAST_GAIN):
+        least, near = (0.0, choice.best.multiple) if sparse.issparse(examples.X) else (LEAST_GAIN, None)
+        rival = choose(_scaled(rows, other), [choice.loss], penalty, seed, path, near)
+        if not is_surely_better(rival, choice, least):
             return choice
         self._scaling = other
         return rival
 
     def _other_scale(self, examples: Examples) -> Scaling | None:
-        """Return another scale for classes: sparse columns by the root of their size, few dense ones with one scale.
+        """Return another scale for classes: sparse columns by a power of their size, few dense ones with one scale.
 
         Texts about topics gain by the first. Few rows gain by the second (docs: defaults): columns that vary little, as
         at the border of images, carry little information.
@@ -113,7 +116,7 @@ class Choosing(TakesPenalty, LinearModel):
         if self.loss_.target == "real":
             return None
         if sparse.issparse(examples.X):
-            return rooted(examples.X, self._scaling)
+            return by_size(examples.X, self._scaling)
         few = examples.X.shape[0] <= FEW_ROWS and examples.intercept
         return common(examples.X, examples.weight) if few else None
 

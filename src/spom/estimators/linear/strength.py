@@ -197,10 +197,13 @@ class _Run(NamedTuple):
     rival: Trial | None
 
 
-def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path: Path | None = None) -> Choice:
+def choose(
+    examples: Examples, losses: list[Any], penalty: Any, seed: int, path: Path | None = None, near: float | None = None
+) -> Choice:
     """Choose the best strength for `penalty`, and the best of `losses`, the first of which is the default.
 
-    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each.
+    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each. With
+    `near`, only this multiple and its neighbours are tried.
     """
     parts = held_out(examples, seed)
     form = penalty.elastic()
@@ -216,6 +219,7 @@ def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path:
     found: list[tuple[Trial, Any, list[Trial], float]] = []
     for loss in losses:
         size, multiples, default = grid_of(penalty, examples, loss)
+        multiples = tuple(m for m in multiples if near is None or near / 4.0 < m < 4.0 * near)
         run = _Run(seed, path, found[0][0] if found else None)
         trials = list(_trials(judges, loss, penalty, multiples, run))
         errors = REAL_ERRORS if loss.target == "real" else CLASSES_ERRORS
