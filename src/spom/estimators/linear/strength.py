@@ -200,12 +200,20 @@ class _Run(NamedTuple):
     rival: Trial | None
 
 
-def choose(examples: Examples, losses: list[Any], penalty: Any, seed: int, path: Path | None = None) -> Choice:
+def choose(
+    examples: Examples,
+    losses: list[Any],
+    penalty: Any,
+    seed: int,
+    path: Path | None = None,
+    parts: list[Ints] | None = None,
+) -> Choice:
     """Choose the best strength for `penalty`, and the best of `losses`, the first of which is the default.
 
-    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each.
+    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each. `parts`
+    are those of `held_out`, if they are known.
     """
-    parts = held_out(examples, seed)
+    parts = held_out(examples, seed) if parts is None else parts
     form = penalty.elastic()
     if parts and form is not None and form.l1 == 0.0 and isinstance(losses[0], Squared) and is_small(examples):
         return _ridge(examples, losses[0], penalty)
