@@ -48,7 +48,14 @@ CODE = {
         "decoders",
         *SHARED,
     ),
-    "kernels": ("estimators/mkl", "estimators/linear/strength.py", "solvers/mkl", "kernels", *SHARED),
+    "kernels": (
+        "estimators/mkl",
+        "estimators/linear/judging.py",
+        "estimators/linear/strength.py",
+        "solvers/mkl",
+        "kernels",
+        *SHARED,
+    ),
 }
 
 

@@ -13,11 +13,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
 from spom import OnlineClassifier, OnlineRegressor, ProximalClassifier, ProximalRegressor
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.estimators.checking import merged
 from spom.estimators.linear.leaving_out import errors_left_out
 from spom.estimators.linear.scaling import common
-from spom.estimators.linear.strength import Examples, held_out
+from spom.estimators.linear.strength import Examples, Judges, held_out
+from spom.losses import Logistic
 from spom.penalties import L1, SquaredL2, Zero
 
 RNG = np.random.default_rng(3)
@@ -261,6 +262,33 @@ def test_a_warm_start_knows_the_mean_of_the_targets():
     first = clone(model).fit(X, Y + 1e6)
     before = first.score(X, Y + 1e6)
     assert first.fit(X, Y + 1e6).score(X, Y + 1e6) == pytest.approx(before, abs=1e-2)
+
+
+@pytest.mark.parametrize("penalty", ["auto", SquaredL2(0.1)])
+def test_more_passes_over_many_dense_rows_of_several_classes(penalty):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((1001, 3))
+    three, two = np.arange(1001) % 3, np.arange(1001) % 2
+
+    def passes(rows, y, **params):
+        return len(OnlineClassifier(penalty=penalty, random_state=0, **params).fit(rows, y).history_.loss)
+
+    assert passes(rows, three) == 20
+    assert passes(rows, three, epochs=3) == 3
+    assert passes(rows[1:], three[1:]) == passes(rows, two) == passes(sparse.csr_matrix(rows), three) == 10
+    assert len(OnlineRegressor(penalty=SquaredL2(0.1)).fit(rows, rows[:, 0]).history_.loss) == 10
+    with pytest.raises(ValueError, match='epochs must be a whole number >= 1, or "auto"'):
+        OnlineClassifier(epochs="some").fit(rows, two)
+
+
+def test_weights_that_leave_nothing_to_learn_from_are_an_error():
+    y = np.arange(1200.0) % 2
+    weight = np.zeros(1200)
+    (held,) = held_out(Examples(np.zeros((1200, 1)), y, None, None, True), 0)
+    weight[held] = 1.0
+    judges = Judges(Examples(np.ones((1200, 1)), 2.0 * y - 1.0, weight, None, True), [held])
+    with pytest.raises(DataError, match="give more rows a weight"):
+        next(judges.scores(None, Logistic(), SquaredL2(1.0), (1.0,), 0))
 
 
 # --- one scale for all columns --------------------------------------------------------------------------

@@ -16,7 +16,16 @@ from spom.errors import Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
 from spom.estimators.linear.scaling import Scaling, by_size, common, measured
-from spom.estimators.linear.strength import LEAST_GAIN, Choice, Examples, Path, choose, is_surely_better, is_wide
+from spom.estimators.linear.strength import (
+    LEAST_GAIN,
+    Choice,
+    Examples,
+    Path,
+    choose,
+    held_out,
+    is_surely_better,
+    is_wide,
+)
 from spom.losses import MulticlassLogistic, MulticlassPowerHinge, PowerHinge
 from spom.penalties import SquaredL2, Zero
 
@@ -95,13 +104,14 @@ class Choosing(TakesPenalty, LinearModel):
     def _choice(self, examples: Examples, penalty: Any, seed: int, path: Path | None) -> Choice:
         """Choose strength and loss; also try another scale of the columns if there is one, and take the better."""
         rows, losses = self._judges(examples), self._losses(examples.X)
-        choice = choose(_scaled(rows, self._scaling), losses, penalty, seed, path)
+        parts = held_out(rows, seed)
+        choice = choose(_scaled(rows, self._scaling), losses, penalty, seed, path, parts)
         other = self._other_scale(examples) if penalty is AUTO and is_auto(self.scale) else None
         if other is None or choice.best is None:
             return choice
         # With the loss of the first choice alone: both losses gave other weights on 5 of 116 cuts, equally good ones.
         least, near = (0.0, choice.best.multiple) if sparse.issparse(examples.X) else (LEAST_GAIN, None)
-        rival = choose(_scaled(rows, other), [choice.loss], penalty, seed, path, near)
+        rival = choose(_scaled(rows, other), [choice.loss], penalty, seed, path, parts, near)
         if not is_surely_better(rival, choice, least):
             return choice
         self._scaling = other

@@ -5,7 +5,8 @@ smoothness of the loss and R^2 the mean squared norm of a row: at this strength,
 about one unit. For a penalty that can make all weights zero it is the smallest strength that does. The path goes from
 strong to weak over 85 % of the rows, with two passes for the first strength and one for each other, each with a warm
 start from the previous one. It ends once the held-out rows get worse twice in a row. With fewer than 1,000 rows several
-parts are held out in turn, so at least 150 rows, or most of them, judge.
+parts are held out in turn, so at least 150 rows, or most of them, judge. Under a squared penalty one compiled call
+makes a pass of all parts (`RidgePaths`).
 
 Held-out rows are judged by their log-loss after the scores were multiplied by the best number (classes), or by their
 loss (real targets). A default multiple is kept unless another one is better by more than the standard error of the
@@ -28,7 +29,7 @@ from scipy import sparse
 
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.estimators.linear.judging import Trial, best_trial, judged, surely_better
 from spom.estimators.linear.leaving_out import errors_left_out, is_small, solution
 from spom.losses import Squared
@@ -157,6 +158,8 @@ class Judges:
         rows = as_rows(taken.X, taken.y, taken.weight, "real", **options)
         ends = np.append(0, np.cumsum([part.size for part in self.others]))
         mass = np.add.reduceat(rows.weight, ends[:-1])
+        if not mass.all():
+            raise DataError("sample_weight is zero for all rows but those held out: give more rows a weight")
         rows.weight[:] *= np.repeat(np.diff(ends) / mass, np.diff(ends))
         apart = as_rows(self.rows.X, self.rows.y, None, "real", **options)
         return rows, ends, apart, np.append(0, np.cumsum([part.size for part in self.held]))
@@ -198,14 +201,20 @@ class _Run(NamedTuple):
 
 
 def choose(
-    examples: Examples, losses: list[Any], penalty: Any, seed: int, path: Path | None = None, near: float | None = None
+    examples: Examples,
+    losses: list[Any],
+    penalty: Any,
+    seed: int,
+    path: Path | None = None,
+    parts: list[Ints] | None = None,
+    near: float | None = None,
 ) -> Choice:
     """Choose the best strength for `penalty`, and the best of `losses`, the first of which is the default.
 
-    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each. With
-    `near`, only this multiple and its neighbours are tried.
+    `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each. `parts`
+    are those of `held_out`, if they are known. With `near`, only this multiple and its neighbours are tried.
     """
-    parts = held_out(examples, seed)
+    parts = held_out(examples, seed) if parts is None else parts
     form = penalty.elastic()
     if parts and form is not None and form.l1 == 0.0 and isinstance(losses[0], Squared) and is_small(examples):
         return _ridge(examples, losses[0], penalty)
