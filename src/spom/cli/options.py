@@ -234,7 +234,7 @@ DEFAULT_LOSS = {"classifier": "logistic, or the squared hinge if it is better fo
 EPOCHS = {
     "tagger": "6, or 12 for phrases; up to 20 if there are few sentences",
     "parser": "6 for arcs, 4 for relations",
-    "classifier": "10",
+    "classifier": "10, or 20 for more than 1,000 dense rows of more than two classes",
     "regressor": "10",
 }
 FORMATS = {

@@ -133,7 +133,8 @@ def _train(task: str, o: dict[str, Any]) -> None:
                 found, known = (as_text(np.unique(part.y)) for part in (dev, data))
                 check_labels(found, known, f"those of {data.path}", dev.path)
         if online:
-            run.live.total = o["epochs"] or model.epochs
+            classes = None if real or data.X is None else int(np.unique(data.y).size)
+            run.live.total = model._passes(data.X, classes)
             # The objective of a stream would be that of each block alone.
             run.live.objective = data.X is not None
             model.set_params(callbacks=[run.live])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from spom.core.arrays import Floats
 from spom.core.jit import kernel
@@ -93,6 +93,38 @@ def implicit_slope(y: float, a: float, q: float, old: float, code: int, loss: Lo
     return old - (b - a) / q if q > 0.0 else loss.derivative(y, a, loss.reals)
 
 
+@kernel("UniTuple(float64, 2)(float64[:, ::1], Array(float64, 1, 'C', readonly=True), float64)", fastmath={"reassoc"})
+def dense_row(u: Floats, row: Floats, l1: float) -> tuple[float, float]:
+    """Return the score of a dense row, and its squared norm over coordinates above the threshold."""
+    a = q = 0.0
+    for j in range(row.size):
+        z, x = u[j, U], row[j]
+        # No branch here: whether a coordinate is above the threshold cannot be predicted.
+        over = z - min(max(z, -l1), l1)
+        scaled = x * u[j, INVERSE]
+        a += scaled * over
+        q += x * scaled if over != 0.0 else 0.0
+    return a, q
+
+
+@kernel(
+    "UniTuple(float64, 2)(float64[:, ::1], Array(int32, 1, 'C', readonly=True), Array(float64, 1, 'C', readonly=True), "
+    "float64)",
+    fastmath={"reassoc"},
+)
+def sparse_row(u: Floats, columns: Any, row: Floats, l1: float) -> tuple[float, float]:
+    """Return the same for a sparse row with entries in these columns."""
+    a = q = 0.0
+    for p in range(row.size):
+        j = columns[p]
+        z, x = u[j, U], row[p]
+        over = z - min(max(z, -l1), l1)
+        scaled = x * u[j, INVERSE]
+        a += scaled * over
+        q += x * scaled if over != 0.0 else 0.0
+    return a, q
+
+
 @kernel("float64(Examples, Loss, DualSteps)", fastmath={"reassoc"})
 def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
     """Take one step on each row, and return the sum of the losses met.
@@ -109,7 +141,6 @@ def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
     for place in range(order.size):
         i = order[place]
         low, high = indptr[i], indptr[i + 1]
-        start = 0 if dense else low
         count = high - low
         look_ahead(rows, place)
         prefetch(slopes, order[min(place + CONTENTS, order.size - 1)])
@@ -118,17 +149,7 @@ def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
             following = order[min(place + 1, order.size - 1)]
             for p in range(indptr[following], indptr[following + 1]):
                 prefetch(u, indices[p])
-        a = 0.0
-        q = 0.0
-        for p in range(count):
-            j = indices[start + p]
-            z = u[j, U]
-            x = data[low + p]
-            # No branch here: whether a coordinate is above the threshold cannot be predicted.
-            over = z - min(max(z, -l1), l1)
-            scaled = x * u[j, INVERSE]
-            a += scaled * over
-            q += x * scaled if over != 0.0 else 0.0
+        a, q = dense_row(u, data[low:high], l1) if dense else sparse_row(u, indices[low:high], data[low:high], l1)
         if intercept:
             a += u[bias, U] * u[bias, INVERSE]
             q += u[bias, INVERSE]
@@ -146,8 +167,12 @@ def dual_pass(rows: Examples, loss: Loss, state: DualSteps) -> float:
             continue
         change = boost * c * (s - old)
         slopes[i] = s
-        for p in range(count):
-            u[indices[start + p], U] -= change * data[low + p]
+        if dense:
+            for p in range(count):
+                u[p, U] -= change * data[low + p]
+        else:
+            for p in range(count):
+                u[indices[low + p], U] -= change * data[low + p]
         if intercept:
             u[bias, U] -= change
     numbers[CHANGES] += moved

@@ -1,9 +1,9 @@
 """Passes of proximal points with squared l2 penalties over several parts of the rows, and scores of the other rows.
 
-The choice of a strength makes some hundred short runs. On few rows, an `OnlineProximal` for each of them took 5 to 30
-times as long to set up as to make its pass. Here one compiled call makes a pass of all parts, each with its own
-strength, and returns the scores of the rows that they leave out. A next call goes on from there with other strengths,
-as a run that starts from the state of the one before does.
+The choice of a strength makes some hundred short runs. With an `OnlineProximal` for each, a run on iris took .4 ms and
+its pass .02 ms. Here one compiled call makes a pass of all parts, each with its own strength, and scores the rows that
+they leave out. The next call goes on from there with other strengths, as a run that starts from the state of the one
+before does.
 """
 
 from __future__ import annotations
