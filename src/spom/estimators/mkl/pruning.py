@@ -65,13 +65,19 @@ class Task:
 
     def fitted(self, kept: Ints, rows: Ints) -> Any:
         """Return the estimator learnt from these rows with these kernels."""
-        found = clone(self.model).set_params(prune=None, callbacks=None, verbose=0, random_state=0)
+        seed = self.model.random_state if isinstance(self.model.random_state, (int, np.integer)) else 0
+        found = clone(self.model).set_params(prune=None, callbacks=None, verbose=0, random_state=seed)
         given = found.get_params(deep=False)
         found.set_params(**{name: off for name, off in _OFF.items() if name in given})
         vars(found).pop("_skl_callbacks", None)
         if self.blocks.kernels:
             found.set_params(kernels=[self.blocks.kernels[m] for m in kept.tolist()])
         return found.fit(self.some(kept, rows, rows), self.y[rows], self.weight[rows])
+
+    def size(self, kept: Ints) -> int:
+        """Return how many kernel values a prediction takes if these kernels are learnt from all rows."""
+        found = self.fitted(kept, np.flatnonzero(self.weight > 0.0))
+        return int(found.n_support_ * np.count_nonzero(found.block_weights_))
 
     def goodness(self, kept: Ints, rows: Ints, held: Ints) -> tuple[Floats, Floats]:
         """Return (the share of each held-out row in accuracy or R2, the weight of each kernel)."""
@@ -116,7 +122,8 @@ def pruned(prune: Any, task: Task, targets: Floats, seed: int) -> tuple[Blocks, 
 def selected_on_held_out(task: Task, seed: int) -> HeldOutSelection:
     """Return the fewest of the kernels with the largest weights that are good enough on held-out rows.
 
-    The rule is that of `estimators.pruning`, row by row; at most 2,000 rows are used.
+    The rule is that of `estimators.pruning`, row by row; at most 2,000 rows are used. The model of all rows must not
+    be larger than that with every kernel: with other kernels beside it, a kernel may need fewer support vectors.
     """
     begin, count = time.perf_counter(), len(task.blocks.grams)
     rows = np.flatnonzero(task.weight > 0.0)
@@ -136,14 +143,16 @@ def selected_on_held_out(task: Task, seed: int) -> HeldOutSelection:
 
     full, weights = judged(every)
     order, used = np.argsort(-weights, kind="stable"), int(np.count_nonzero(weights))
-    sizes = sorted({1, *(max(1, round(s * used)) for s in SHARES), used} - {0, count})
-    kept, tried = every, []
-    for size in sizes:
+    kept, tried, whole = every, [], 0
+    for size in sorted({1, *(max(1, round(s * used)) for s in SHARES), used} - {0, count}):
         some = np.sort(order[:size])
         smaller = judged(some)[0]
         before, after = float(share @ full), float(share @ smaller)
         error = float(np.sqrt(share**2 @ (full - smaller - before + after) ** 2))
         good, told = good_enough(before, after, error)
+        if good:
+            whole, own = whole or task.size(every), task.size(some)
+            good, told = own <= whole, f"{told}; {own} kernel values per prediction, {whole} with all"
         tried.append(f"{size} of {count}: {told}: {'taken' if good else 'refused'}")
         if good:
             kept = some
