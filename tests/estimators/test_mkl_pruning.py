@@ -1,4 +1,4 @@
-"""Kernels with a stated error: planted noise is left out at the promised rate, and what stays is what is used."""
+"""Selection of kernels: noise is left out at the promised rate, or what held-out rows do without."""
 
 from __future__ import annotations
 
@@ -112,8 +112,57 @@ def test_what_cannot_be_is_refused() -> None:
     X, y = rng.standard_normal((60, 2)), rng.integers(0, 2, 60)
     with pytest.raises(ValueError, match=r"no kernels stand out at a false discovery rate of 0\.1: at least 1 would"):
         MKLClassifier([column(0), column(1)], prune={"false_discovery_rate": 0.1}, random_state=0).fit(X, y)
-    for bad in ("auto", 3, {"rate": 0.1}, {"false_discovery_rate": 1.5}):
+    for bad in ("some", 3, {"rate": 0.1}, {"false_discovery_rate": 1.5}):
         with pytest.raises(ValueError, match="prune"):
             MKLClassifier([Linear()], prune=bad).fit(X, y)
     with pytest.raises(Unsupported, match="explicit features"):
         MKLClassifier([Nystroem(Gaussian(), 5)], prune={"false_discovery_rate": 0.1}).fit(X, y)
+
+
+# --- prune="auto" ------------------------------------------------------------------------------------------------
+
+
+def test_fewer_kernels_that_do_as_well_on_held_out_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((400, 5))
+    y = (X[:, 0] > 0).astype(int)
+    kernels = [column(j) for j in range(5)]
+    model = MKLClassifier(kernels, prune="auto", random_state=0).fit(X[:300], y[:300])
+    whole = MKLClassifier(kernels, random_state=0).fit(X[:300], y[:300])
+    assert model.pruning_.selection.kept.tolist() == [0]
+    assert model.selected_.tolist() == [0]
+    assert model.n_support_ <= whole.n_support_
+    assert model.score(X[300:], y[300:]) >= whole.score(X[300:], y[300:]) - 0.01
+    told = str(model.pruning_)
+    assert told.startswith("4 of 5 kernels dropped, from 300 rows in ")
+    assert "1 of 5: score " in told
+    assert ": taken" in told
+    alone = MKLClassifier(kernels[:1], random_state=0).fit(X[:300], y[:300])
+    np.testing.assert_array_equal(model.decision_function(X), alone.decision_function(X))
+
+
+def test_kernels_that_are_all_needed_are_all_kept() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 4))
+    kernels = [column(j) for j in range(4)]
+    model = MKLClassifier(kernels, prune="auto", random_state=0).fit(X, (X.sum(axis=1) > 0).astype(int))
+    assert model.pruning_.selection.kept.tolist() == [0, 1, 2, 3]
+    assert str(model.pruning_).count(": refused") == len(model.pruning_.selection.tried) > 0
+    target = X @ [1.0, 2.0, 1.0, 2.0]
+    regressor = MKLRegressor(kernels, prune="auto", random_state=0).fit(X, target)
+    assert regressor.pruning_.selection.kept.tolist() == [0, 1, 2, 3]
+    less = MKLRegressor(kernels, prune="auto", random_state=0).fit(X, 3.0 * X[:, 2], rng.uniform(0.5, 2.0, 300))
+    assert less.pruning_.selection.kept.tolist() == [2]
+
+
+def test_gram_matrices_and_few_rows() -> None:
+    grams, y = drawn(4)
+    model = MKLClassifier("precomputed", prune="auto", random_state=0).fit(grams, y)
+    kept = model.pruning_.selection.kept
+    assert 0 < kept.size <= USEFUL + NOISE
+    alone = MKLClassifier("precomputed", random_state=0).fit([grams[m] for m in kept], y)
+    some = [gram[:20] for gram in grams]
+    np.testing.assert_array_equal(model.predict(some), alone.predict([some[m] for m in kept]))
+    few = MKLClassifier([column(0), column(1)], prune="auto").fit(np.eye(4), [0, 1, 0, 1])
+    assert "all are kept: 4 rows are too few to compare" in str(few.pruning_)
+    assert "there is one kernel" in str(MKLClassifier([Linear()], prune="auto").fit(np.eye(4), [0, 1, 0, 1]).pruning_)

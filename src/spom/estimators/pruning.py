@@ -68,10 +68,14 @@ def will_do(full: Ints, smaller: Ints) -> tuple[bool, str]:
     >>> will_do(np.array([[9, 9, 9], [9, 9, 8]]), np.array([[9, 9, 9], [9, 9, 7]]))
     (False, 'score 0.9444 to 0.8889, at most 0.0770 of noise at a risk of .025')
     """
-    fall, error = paired_fall(full, smaller)
-    noise = f"at most {QUANTILE * error:.4f} of noise at a risk of .025"
-    safe = max(fall, 0.0) + QUANTILE * error <= FALL or fall + CLEAR * error < 0.0
-    return safe, f"score {f1_of(full):.4f} to {f1_of(smaller):.4f}, {noise}"
+    return good_enough(f1_of(full), f1_of(smaller), paired_fall(full, smaller)[1])
+
+
+def good_enough(full: float, smaller: float, error: float) -> tuple[bool, str]:
+    """Tell whether a smaller score will do if the difference has this standard error, and return the figures."""
+    fall, noise = full - smaller, QUANTILE * error
+    safe = max(fall, 0.0) + noise <= FALL or fall + CLEAR * error < 0.0
+    return safe, f"score {full:.4f} to {smaller:.4f}, at most {noise:.4f} of noise at a risk of .025"
 
 
 @dataclass

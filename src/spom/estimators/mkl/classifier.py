@@ -41,7 +41,7 @@ from spom.estimators.mkl.choosing import DEFAULT, MANY, at_cost, chosen_on_held_
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.pairs import MANY_CLASSES, Rows, chosen_machine, fitted_machine
-from spom.estimators.mkl.pruning import pruned
+from spom.estimators.mkl.pruning import Task, pruned
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
@@ -95,8 +95,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     memory : the limit for Gram matrices: they are kept if they fit, else rows are computed and cached, else kernels
         become explicit features. `memory_plan_` and the log, `spom.kernels`, tell what was chosen.
     precision : of the Gram matrices, `"single"` or `"double"`.
-    prune : None, or `{"false_discovery_rate": 0.1}`: learn only with the kernels that stand out against knockoffs;
-        at most that share of them is expected to be noise (`solvers.mkl.knockoffs`).
+    prune : None; "auto": learn with the fewest of the heaviest kernels that do as well on held-out rows; or
+        `{"false_discovery_rate": 0.1}`: learn only with the kernels that stand out against knockoffs; at most that
+        share of them is expected to be noise (`solvers.mkl.knockoffs`).
     probability : with a loss that is not a likelihood, fit up to five more times on parts of the rows and calibrate
         scores on the others, for `predict_proba`. Without it, `dev=` in `fit` and `calibrate` do so without extra fits.
     patience : with `dev=` in `fit`, stop after that many passes without a better score on it; None runs all epochs.
@@ -290,7 +291,8 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         problem = KernelProblem.of(blocks.grams, index, self.classes_.size, **options)
         weight = np.ones(index.size) if weight is None else weight
         weight = weight * (total / weight.sum())
-        blocks, self.pruning_ = pruned(self.prune, blocks, X, self._targets(problem.y, weight), self._seed(trainer))
+        task = Task(self, blocks, X, index, weight)
+        blocks, self.pruning_ = pruned(self.prune, task, self._targets(problem.y, weight), self._seed(trainer))
         problem = replace(problem, grams=tuple(blocks.grams))
         if self._takes_pairs(blocks) and dev is None:
             return self._run_pairs(blocks, problem, X, weight, trainer)

@@ -62,7 +62,7 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     if some.size < FEW:
         return Machine("learnt", learnt, DEFAULT, 0, {})
     y, weight = rows.y[some], rows.weight[some]
-    grams, folds = [gram[np.ix_(some, some)] for gram in rows.grams], _folds(y, seed)
+    grams, folds = [gram[np.ix_(some, some)] for gram in rows.grams], folds_of(y, seed)
     names = _candidates(learnt, rows.sizes)
     right: dict[tuple[str, float], Floats] = {}
     for name, weights in names.items():
@@ -86,8 +86,8 @@ def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
     return {"learnt": learnt, "equal": equal, **{f"{m} alone": np.eye(on.size)[m] for m in np.flatnonzero(on)}}
 
 
-def _folds(y: Ints, seed: int) -> Ints:
-    """Return the fold of each row; folds have the same share of each class."""
+def folds_of(y: Any, seed: int) -> Ints:
+    """Return the fold of each row; folds have the same share of each class, or alike targets."""
     order = np.random.default_rng(seed).permutation(y.size)
     order = order[np.argsort(y[order], kind="stable")]
     folds = np.empty(y.size, dtype=np.int64)

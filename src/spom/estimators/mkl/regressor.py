@@ -28,7 +28,7 @@ from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.base import KernelEstimator
 from spom.estimators.mkl.model import KernelModel, named_blocks
-from spom.estimators.mkl.pruning import pruned
+from spom.estimators.mkl.pruning import Task, pruned
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
 from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing
@@ -58,7 +58,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         another penalty the strength is chosen in the same way; None is no penalty.
     epochs, tol : the maximum number of steps; stop at a duality gap of `tol` times half the variance of y.
     memory, precision, n_jobs : of the Gram matrices, as in `MKLClassifier`.
-    prune : None, or `{"false_discovery_rate": 0.1}`, as in `MKLClassifier`.
+    prune : None, "auto" or `{"false_discovery_rate": 0.1}`, as in `MKLClassifier`.
     random_state : of the held-out rows.
     callbacks, verbose : as in other estimators; see `spom.core.callbacks`.
 
@@ -137,7 +137,8 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         seed = 0 if self.prune is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         less = y - np.average(y, weights=weight)
         targets = (less if weight is None else weight * less)[:, None]
-        blocks, self.pruning_ = pruned(self.prune, blocks, X, targets, seed)
+        task = Task(self, blocks, X, y, np.ones(y.size) if weight is None else weight)
+        blocks, self.pruning_ = pruned(self.prune, task, targets, seed)
         return blocks
 
     def _given(self) -> Any:
