@@ -1,8 +1,8 @@
 """The margin and the strength of `SequenceTagger` for labels that are no phrases, one treebank left out at a time.
 
 `python -m benchmarks.defaults.tagger_margins measure [SET ...]` learns with several margins (`cost`) and strengths from
-20, 200, 1,000 and 3,000 training sentences of each treebank, and scores 600 development sentences (`Tagging.split`;
-test parts are not used). `... choose` tries every rule of `RULES`, margin = 1 + 9 m / (sentences + m) and strength =
+20, 200, 1,000 and 3,000 training sentences of each treebank, and from 20 of 3 to 11 words, and scores 600 development
+sentences (`Tagging.split`; test parts are not used). `... choose` tries every rule of `RULES`, margin = 1 + 9 m / (sentences + m) and strength =
 c / (sentences + few), by interpolation in logarithms. For each treebank, it chooses the rule with the fewest weights
 among those whose mean score on the *other* treebanks is at most `TIE` below the best.
 """
@@ -25,9 +25,12 @@ from spom import SequenceTagger
 from spom.penalties import L1
 
 RESULTS = Path(__file__).parent / "results" / "tagger_margins.json"
-# Sentences: cuts, seeds for each cut.
-SIZES = {20: (3, 2), 200: (1, 2), 1000: (1, 1), 3000: (1, 1)}
-JUDGES, TIE = 600, 0.0005
+# Name: sentences, cuts, seeds for each cut.
+SIZES = {"short": (20, 3, 2), "20": (20, 3, 2), "200": (200, 1, 2), "1000": (1000, 1, 1), "3000": (3000, 1, 1)}
+SHORT = range(3, 12)
+JUDGES = 600
+# Smaller than for strengths alone: .0005 is half of the gain from 1,000 sentences.
+TIE = 0.0002
 MARGINS, TIMES = (1.0, 3.0, 10.0, 30.0), (1, 2, 4, 8, 16)
 # With more sentences only the likely part of the grid: margins and multiples of the earlier strength.
 LARGE = {1.0: (1, 2), 3.0: (1, 2, 4), 10.0: (2, 4, 8)}
@@ -61,19 +64,22 @@ def measured(name: str) -> dict[str, Any]:
     problem = tagging(name)
     (X, y), (held, gold) = problem.split()
     found: dict[str, Any] = {}
-    for form, n in product(("dicts", "columns"), SIZES):
-        cuts, seeds = SIZES[n]
+    for form, (size, (n, cuts, seeds)) in product(("dicts", "columns"), SIZES.items()):
         features = FEATURES[problem.kind] if form == "dicts" else list
         dev, rows = ([features(x) for x in held[:JUDGES]], gold[:JUDGES]), {}
-        for k in range(cuts if len(y) >= cuts * 0.75 * n else 0):
-            train = [features(x) for x in X[k * n : k * n + n]], y[k * n : k * n + n]
+        every = [i for i, labels in enumerate(y) if size != "short" or len(labels) in SHORT]
+        for k in range(cuts):
+            ids = every[k * n : k * n + n]
+            if len(ids) < 0.75 * n:
+                continue
+            train = [features(X[i]) for i in ids], [y[i] for i in ids]
             for (margin, times), seed in product(grid(n), range(seeds)):
-                penalty = L1(times * before(len(train[1])))
+                penalty = L1(times * before(len(ids)))
                 tagger = SequenceTagger(penalty=penalty, cost=margin, random_state=k + 10 * seed, verbose=0)
                 score = tagger.fit(*train).score(*dev)
                 rows.setdefault(f"{margin} {times}", []).append((score, tagger.nonzeros_))
         if rows:
-            found[f"{form} {n}"] = {key: np.mean(values, axis=0).round(5).tolist() for key, values in rows.items()}
+            found[f"{form} {size}"] = {key: np.mean(values, axis=0).round(5).tolist() for key, values in rows.items()}
     return found
 
 
@@ -108,12 +114,13 @@ def gains() -> tuple[list[str], np.ndarray[Any, Any]]:
     for found in done.values():
         own = []
         for rule in RULES:
-            change: dict[int, list[Any]] = {n: [] for n in SIZES}
+            change: dict[str, list[Any]] = {size: [] for size in SIZES}
             for key, values in found.items():
-                n = int(key.split()[1])
+                size = key.split()[1]
+                n = SIZES[size][0]
                 margin, strength = 1.0 + 9.0 * rule.m / (n + rule.m), rule.c / (n + rule.few)
                 old = np.array(at(1.0, before(n), n, values))
-                change[n].append(np.array(at(margin, strength, n, values)) - old)
+                change[size].append(np.array(at(margin, strength, n, values)) - old)
             own.append([np.mean(values, axis=0) if values else (np.nan, np.nan) for values in change.values()])
         rows.append(own)
     return list(done), np.array(rows)
@@ -135,9 +142,9 @@ def choose() -> None:
     found = chosen(changes)
     for what, values in (("left out", own), (f"on all: {RULES[found]}", changes[:, found])):
         print(what)
-        for j, n in enumerate(SIZES):
-            score, size = values[:, j, 0], np.exp(np.nanmean(values[:, j, 1]))
-            print(f"  {n} sentences: {np.nanmean(score):+.4f}, worst {np.nanmin(score):+.4f}, weights times {size:.2f}")
+        for j, size in enumerate(SIZES):
+            score, weights = values[:, j, 0], np.exp(np.nanmean(values[:, j, 1]))
+            print(f"  {size}: {np.nanmean(score):+.4f}, worst {np.nanmin(score):+.4f}, weights times {weights:.2f}")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ from spom.solvers.structured.chains.sparse.engine import LOSSES, Candidates
 # of phrases and for 13 of 15 sets of other labels, which need weaker penalties for few sentences at a margin of one.
 PHRASES, LABELS = (0.4, 0.0), (0.4, 1000.0)
 # Other labels have a margin of 1 + 9 MARGIN / (sentences + MARGIN), and then these (c, few). Chosen with one of 15
-# treebanks left out at a time (benchmarks/defaults/tagger_margins.py), with the same result for 12 of them. On those
-# left out it is better by .005, .004, .001 and .000 from 20, 200, 1,000 and 3,000 sentences.
-MARGIN, WIDE = 400.0, (0.4, 50.0)
+# treebanks left out at a time (benchmarks/defaults/tagger_margins.py), with the same result for 14 of them. On those
+# left out it is better by .005, .004, .001 and .0005 from 20, 200, 1,000 and 3,000 sentences.
+MARGIN, WIDE = 400.0, (0.4, 200.0)
 # The minimum number of passes for phrases and for other labels; with few sentences, enough passes for ROUNDS rounds,
 # up to MOST. Chosen on development parts with one set left out at a time
 # (benchmarks/defaults/tagger_epochs.py, docs: defaults); at 250 sentences twenty are .01 better than six for phrases.
@@ -186,13 +186,13 @@ def chosen_cost(given: Any, auto: bool, sentences: int, phrases: bool) -> float:
 def chosen_penalty(given: Any, sentences: int, phrases: bool, cost: float = 1.0) -> Any:
     """Return the penalty: `"auto"` is L1, strength .4 / sentences (phrases) or .4 / (sentences + few); None is none.
 
-    For labels that are no phrases, few is 1000 at a margin of 1, else 50. For a penalty given by name the strength
+    For labels that are no phrases, few is 1000 at a margin of 1, else 200. For a penalty given by name the strength
     follows from the data too: as above for single weights; 1 / sqrt(sentences) for the group lasso, the size of noise
     in a mean gradient; 1 / (2 sentences) for other block penalties, the squares.
 
     >>> chosen_penalty("auto", 1000, phrases=True)
     L1(strength=0.0004)
-    >>> chosen_penalty("auto", 1000, phrases=False), chosen_penalty("auto", 950, phrases=False, cost=3.0)
+    >>> chosen_penalty("auto", 1000, phrases=False), chosen_penalty("auto", 800, phrases=False, cost=4.0)
     (L1(strength=0.0002), L1(strength=0.0004))
     >>> chosen_penalty("sparse-mkl", 1000, phrases=True)
     SparseMKL(strength=0.0005)
