@@ -86,7 +86,7 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
 def settings_of(rows: list[Row], learner: str) -> str:
     """Return the settings of a peer whose rows were not all made with the same ones, set by set."""
     found = sorted((row.note.partition("; ")[2], row.set) for row in rows if row.learner == learner)
-    parts = [f"{setting} ({', '.join(name for _, name in own)})" for setting, own in groupby(found, lambda pair: pair[0])]
+    parts = [f"{how} ({', '.join(name for _, name in own)})" for how, own in groupby(found, lambda pair: pair[0])]
     return f"Settings of ``{learner}``: {'; '.join(parts)}."
 
 

@@ -2,9 +2,9 @@
 
 `python -m benchmarks.defaults.tagger_margins measure [SET ...]` learns with several margins (`cost`) and strengths from
 20, 200, 1,000 and 3,000 training sentences of each treebank, and from 20 of 3 to 11 words, and scores 600 development
-sentences (`Tagging.split`; test parts are not used). `... choose` tries every rule of `RULES`, margin = 1 + 9 m / (sentences + m) and strength =
-c / (sentences + few), by interpolation in logarithms. For each treebank, it chooses the rule with the fewest weights
-among those whose mean score on the *other* treebanks is at most `TIE` below the best.
+sentences (`Tagging.split`; test parts are not used). `... choose` tries every rule of `RULES`, margin = 1 + 9 m /
+(sentences + m) and strength = c / (sentences + few), by interpolation in logarithms. For each treebank, it chooses the
+rule with the fewest weights among those whose mean score on the *other* treebanks is at most `TIE` below the best.
 """
 
 from __future__ import annotations
