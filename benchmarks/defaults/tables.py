@@ -6,9 +6,10 @@ out.
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
-from benchmarks.defaults.rows import load, table
+from benchmarks.defaults.rows import Row, load, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "defaults-tables.rst"
 # kind: (title, our learners, peers that ours are compared with, other peers)
@@ -87,6 +88,13 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
     )
 
 
+def settings_of(rows: list[Row], learner: str) -> str:
+    """Return the settings of a peer whose rows were not all made with the same ones, set by set."""
+    found = sorted((row.note.partition("; ")[2], row.set) for row in rows if row.learner == learner)
+    parts = [f"{how} ({', '.join(name for _, name in own)})" for how, own in groupby(found, lambda pair: pair[0])]
+    return f"Settings of ``{learner}``: {'; '.join(parts)}."
+
+
 def lines(kind: str) -> list[str]:
     """Return one table and its summary, as reStructuredText."""
     title, ours, peers, more = TABLES[kind]
@@ -103,7 +111,7 @@ def lines(kind: str) -> list[str]:
     out += [""]
     for text in [*(losses(found, name, peers) for name in ours), *(pruned(found, name) for name in ours)]:
         out += [text, ""] if text else []
-    return out
+    return [*out, settings_of(rows, peers[0]), ""] if kind == "parsing" else out
 
 
 def main() -> None:

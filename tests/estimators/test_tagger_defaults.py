@@ -9,7 +9,7 @@ from spom import SequenceTagger, load_model
 from spom.data import Columns
 from spom.decoders.schemes import tag_constraints
 from spom.errors import DataError
-from spom.estimators.tagger.defaults import broken_sentences, chosen_constraints, chosen_penalty
+from spom.estimators.tagger.defaults import broken_sentences, chosen_constraints, chosen_cost, chosen_penalty
 from spom.features.ready import SETS
 from spom.penalties import L1, ElasticNet, GroupLasso, SparseMKL, Zero
 
@@ -76,6 +76,38 @@ def test_strengths_from_the_number_of_sentences(given: str, kind: type, strength
 def test_other_labels_than_phrases_get_weaker_penalties_from_few_sentences() -> None:
     assert chosen_penalty("auto", 50, phrases=False).strength == pytest.approx(0.4 / 1050)
     assert chosen_penalty("l1", 100_000, phrases=False).strength == pytest.approx(0.4 / 101_000)
+
+
+def test_few_sentences_without_phrases_get_a_wide_margin_with_its_own_strength(tmp_path: object) -> None:
+    t = fit(WORDS, TAGS)
+    assert t.cost_ == pytest.approx(1.0 + 9.0 * 400 / 420)
+    assert t.penalty_.strength == pytest.approx(0.4 / 220)
+    assert "softmax-margin with a margin of 9.57" in t.settings_
+    t.save(f"{tmp_path}/m")
+    assert load_model(f"{tmp_path}/m").cost_ == t.cost_
+    same = fit(WORDS, TAGS, cost=t.cost_, penalty=t.penalty_)
+    np.testing.assert_array_equal(same.weights_, t.weights_)
+    assert chosen_cost("auto", True, 10**6, phrases=False) < 1.01
+
+
+@pytest.mark.parametrize(
+    "params", [{"cost": 1.0}, {"loss": "log"}, {"loss": "hinge"}, {"penalty": L1(0.001)}, {"penalty": "l1"}]
+)
+def test_the_margin_is_one_beside_a_given_loss_or_penalty(params: dict[str, object]) -> None:
+    t = fit(WORDS, TAGS, **params)
+    assert t.cost_ == 1.0
+    assert t.penalty_.strength == pytest.approx(0.001 if isinstance(t.penalty, L1) else 0.4 / 1020)
+    assert "margin of" not in t.settings_
+
+
+def test_the_margin_is_one_for_phrases_for_partial_fit_and_in_older_files() -> None:
+    assert fit(WORDS, ENTITIES).cost_ == 1.0
+    assert SequenceTagger(verbose=0).partial_fit(WORDS, TAGS).cost_ == 1.0
+    for given, expected in ((3.0, 3.0), ("auto", 1.0)):
+        t = fit(WORDS, TAGS, cost=given)
+        state, arrays = t.model_state()
+        del state["cost_"]
+        assert SequenceTagger.from_model_state({**state, "params": t.get_params()}, arrays).cost_ == expected
 
 
 def test_none_is_no_penalty() -> None:

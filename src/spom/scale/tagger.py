@@ -252,7 +252,9 @@ def _looked(estimator: Any, team: Team, classes: Any) -> Totals:
     names = list(dict.fromkeys(label for part in seen for label in part.labels))
     templates, estimator.templates_ = defaults.chosen_templates(estimator.templates, sample, names)
     sentences, phrases = sum(part.sentences for part in seen), metric("auto", labels.tolist()) == "f1"
-    estimator.penalty_ = defaults.chosen_penalty(estimator.penalty, sentences, phrases)
+    auto = estimator._all_auto(estimator.loss)
+    estimator.cost_ = defaults.chosen_cost(estimator.cost, auto, sentences, phrases)
+    estimator.penalty_ = defaults.chosen_penalty(estimator.penalty, sentences, phrases, estimator.cost_)
     estimator.loss_ = defaults.chosen_loss(estimator.loss, estimator.penalty_)
     estimator.epochs_ = defaults.chosen_epochs(estimator.epochs, sentences, phrases)
     return Totals(sentences, sum(part.tokens for part in seen), templates)
@@ -293,7 +295,7 @@ def _worker(estimator: Any, per_token: float) -> Any:
     if defaults.is_auto(step) and single:
         step = defaults.rate_for(per_token)
     worker.step = step
-    for name in ("classes_", "loss_", "penalty_", "_allowed"):
+    for name in ("classes_", "loss_", "cost_", "penalty_", "_allowed"):
         setattr(worker, name, getattr(estimator, name))
     return worker
 

@@ -289,6 +289,7 @@ def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
     penalty = tagger.penalty if simple else operator("penalty", tagger.penalty)
     output = "auto" if tagger.average == "auto" else "average" if tagger.average else "last"
     tagger.loss_ = "hinge" if is_auto(tagger.loss) else tagger.loss
+    tagger.cost_ = 1.0 if is_auto(tagger.cost) else tagger.cost
     tagger.epochs_ = (40 if both else 20) if is_auto(tagger.epochs) else tagger.epochs
     options = Options(
         solver=tagger.solver,
@@ -299,7 +300,7 @@ def _options(tagger: Any, trainer: Trainer, both: bool) -> Options:
         step=tagger.step,
         epochs=tagger.epochs_,
         output=output,
-        cost=tagger.cost,
+        cost=tagger.cost_,
         # With templates the first half of the passes chooses blocks.
         choosing=tagger.epochs_ // 2 if both else 0,
         seed=trainer.seed(lambda: int(check_random_state(tagger.random_state).randint(2**31 - 1))),

@@ -54,7 +54,7 @@ def fit_stream(tagger: Any, stream: Stream, classes: Any, dev: Any, watch: dict[
     windows = windows_of(stream, passes)
     first = next(windows)
     X, y = labelled(first)
-    task = tagger._first_task(X, y, classes, hashed(tagger.templates, X, y))
+    task = tagger._first_task(X, y, classes, hashed(tagger.templates, X, y), more=True)
     if isinstance(tagger.penalty, str):
         if not defaults.is_auto(tagger.penalty):
             raise Unsupported(

@@ -78,7 +78,7 @@ from spom.solvers.structured.structures import block_norms
 # The attributes that `fit` sets besides arrays.
 _FITTED = ("blocks_", "converged_", "n_epochs_", "penalty_")
 # The attributes for settings that may be chosen by the data, and their values in older files.
-_CHOSEN = {"templates_": "as given", "loss_": "log", "epochs_": 0, "constraints_": None}
+_CHOSEN = {"templates_": "as given", "loss_": "log", "cost_": None, "epochs_": 0, "constraints_": None}
 
 
 @register("estimator", "sequence-tagger", examples=lambda: [SequenceTagger()], cost="O(features + labels^2) per token")
@@ -105,7 +105,8 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         penalty is one of templates, or the hinge loss with kernels.
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
         `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is
-        `L1(.4 / N)` for phrases, `L1(.4 / (N + 1000))` for other labels; None is no penalty. Losses are means over the
+        `L1(.4 / N)` for phrases, `L1(.4 / (N + 200))` for other labels (`.4 / (N + 1000)` at a margin of 1); None is no
+        penalty. Losses are means over the
         N sentences.
     solver : `"online"`; `"batch"` continues from its result to the optimum of the log loss; with kernels
         `"frank-wolfe"` does. `"auto"` is online.
@@ -114,7 +115,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         cost of one more pass, and training stops in the same way.
     epochs : passes over the sentences; `"auto"` is 12 for phrases and 6 for other labels, and up to 20 for few
         sentences (see `spom.estimators.tagger.defaults`).
-    update, step, average, cost, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
+    cost : the margin: the cost of a wrong token; `"auto"` is 1, but 1 + 3600 / (N + 400) for labels that are no phrases
+        under the chosen penalty and softmax-margin in `fit`.
+    update, step, average, shuffle : see `spom.solvers.structured.chains.OnlineChain`.
     prune : choose templates first and learn with those: `"auto"` (templates and small weights are dropped if held-out
         sentences show that a smaller model is good enough, see `spom.estimators.tagger.pruning`), a
         number of templates, a strength (a float), or `{"false_discovery_rate": 0.1}`: those that stand out against
@@ -135,7 +138,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     classes_ : the labels. weights_, chain_ : the weights of the remaining features, padded; those of the chain.
         With more than 100 labels `weights_` is a CSR matrix: there are weights only for features and labels that were
         seen together, or that a first pass confuses (`spom.estimators.tagger.defaults`).
-    settings_ : the chosen settings, in one line. templates_, loss_, penalty_, epochs_, constraints_ : its parts.
+    settings_ : the chosen settings, in one line. templates_, loss_, cost_, penalty_, epochs_, constraints_ : its parts.
     blocks_ : the names of the templates. block_weights_ : their shares of the norm. selected_ : the non-zero ones.
     pruning_ : the result of `prune`, which prints as a table; None without it.
     gap_ : an upper bound of the distance of the objective to the optimum, under the log loss; NaN if the chain has no
@@ -165,7 +168,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         update: str = "auto",
         step: Any = "auto",
         average: bool | str = "auto",
-        cost: float = 1.0,
+        cost: float | str = "auto",
         prune: Any = None,
         max_weights: int | None = None,
         constraints: Any = "auto",
@@ -251,7 +254,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             before = None if first else self.classes_
             if first:
                 self.pruning_ = None
-                task = self._first_task(X, y, classes)
+                task = self._first_task(X, y, classes, more=True)
             else:
                 rows = self._features.transform(X)
                 codes, labels = self._labels(y, rows.offsets, classes, before)
@@ -302,8 +305,12 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         every = np.array([*known, *(label for label in announced if label not in set(known))])
         return recode(codes, labels, every, offsets), every
 
-    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None) -> Task:
-        """Encode sentences and labels, and choose the settings that depend on them."""
+    def _all_auto(self, loss: str) -> bool:
+        """Return whether the penalty is chosen, and the loss is the one that goes with it."""
+        return defaults.is_auto(self.penalty) and loss in ("auto", "softmax-margin")
+
+    def _first_task(self, X: Any, y: Any, classes: ArrayLike | None, features: Any = None, more: bool = False) -> Task:
+        """Encode sentences and labels, and choose the settings that depend on them; `more` sentences may follow."""
         X = as_columns(self.templates, X)
         templates, self.templates_ = defaults.chosen_templates(self.templates, X, label_names(y))
         found = make_features(templates if features is None else features, X)
@@ -316,8 +323,9 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         task = self._task(found, rows, codes, labels)
         self.blocks_ = tuple(found.blocks.names)
         phrases = metric("auto", labels.tolist()) == "f1"
-        self.penalty_ = defaults.chosen_penalty(self.penalty, len(task.tokens), phrases)
         loss = "log" if self.solver == "batch" and defaults.is_auto(self.loss) else self.loss
+        self.cost_ = defaults.chosen_cost(self.cost, not more and self._all_auto(loss), len(task.tokens), phrases)
+        self.penalty_ = defaults.chosen_penalty(self.penalty, len(task.tokens), phrases, self.cost_)
         self.loss_ = defaults.chosen_loss(loss, self.penalty_)
         self.epochs_ = defaults.chosen_epochs(self.epochs, len(task.tokens), phrases)
         return task
@@ -334,7 +342,8 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     def settings_(self) -> str:
         """The settings used for training, in one line."""
         penalty = re.sub(r"strength=([\d.e+-]+)", lambda found: f"{float(found[1]):.2g}", repr(self.penalty_))
-        parts = [f"templates {self.templates_}", f"loss {self.loss_}", f"penalty {penalty}", f"{self.epochs_} epochs"]
+        loss = self.loss_ if self.cost_ == 1.0 else f"{self.loss_} with a margin of {self.cost_:.3g}"
+        parts = [f"templates {self.templates_}", f"loss {loss}", f"penalty {penalty}", f"{self.epochs_} epochs"]
         parts.append(f"constraints {self.constraints_}" if self.constraints_ else "no constraints")
         if is_sparse(self.weights_):
             parts.append(f"{self.classes_.size} labels, weights for those that were seen with a feature")
@@ -378,7 +387,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
             candidates=candidates,
             transitions=self.transitions,
             constraints=self._allowed.while_learning,
-            cost=self.cost,
+            cost=self.cost_,
             average=self.average,
             epochs=1 if epochs is None else epochs,
             shuffle=self.shuffle,
@@ -482,6 +491,8 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
         norms = check_shape(take(arrays, "block_norms", "f"), (len(state["blocks_"]),), "block_norms")
         model.__dict__.update({name: state[name] for name in _FITTED})
         model.__dict__.update({name: state.get(name, before) for name, before in _CHOSEN.items()})
+        if model.cost_ is None:
+            model.cost_ = defaults.chosen_cost(model.cost, False, 0, phrases=False)
         model.__dict__.update(
             classes_=parts.classes,
             blocks_=tuple(state["blocks_"]),
