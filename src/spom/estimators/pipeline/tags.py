@@ -54,7 +54,7 @@ STRENGTH = (0.2, 0.4)
 EPOCHS = 6
 # A word that occurs this often belongs to the class of words with its tags, each of which has this share or more.
 _OFTEN, _SHARE = 3, 0.05
-# The numbers of words to learn from and to hold out for the choice of templates and margin; below the last, no choice.
+# The numbers of words to learn from and to hold out for the choice of templates; below the last, no choice.
 _LEARNT, _HELD, _FEWEST = 60_000, 15_000, 5_000
 
 
@@ -207,7 +207,7 @@ class TagStage:
         """Read and check the arrays that `arrays()` returns."""
         templates = Templates.from_arrays(under(arrays, "features."))
         # Files of versions 4 and 5 lack it.
-        shared = "shared" in arrays and bool(take(arrays, "shared", "b")[0])
+        shared = "shared" in arrays and bool(check_shape(take(arrays, "shared", "b"), (1,), "shared")[0])
         weights = weights_from(arrays, templates.n_features, len(names), label_parts(names, shared))
         return cls(templates, weights, names, shared=shared)
 
