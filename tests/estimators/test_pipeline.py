@@ -529,9 +529,9 @@ def test_long_affixes_are_taken_where_they_help() -> None:
 def test_labels_share_upos_and_attributes() -> None:
     names = [("NOUN", "_", "Case=Nom|Number=Sing"), ("VERB", "_", "_"), ("NOUN", "N", "Case=Nom")]
     names += [("ADJ", "_", "Number=Sing|Case=Nom")]
-    # UPOS: ADJ, NOUN, VERB; then Case=Nom and Number=Sing.
-    assert label_parts(names, True).tolist() == [[5, 7, 8], [6, -1, -1], [5, 7, -1], [4, 7, 8]]
-    assert label_parts(names, False).tolist() == [[5], [6], [5], [4]]
+    # UPOS as they appear, as in older files: NOUN, VERB, ADJ; then Case=Nom and Number=Sing.
+    assert label_parts(names, True).tolist() == [[4, 7, 8], [5, -1, -1], [4, 7, -1], [6, 7, 8]]
+    assert label_parts(names, False).tolist() == [[4], [5], [4], [6]]
     assert label_parts([], True).shape == (0, 0)
 
 

@@ -229,14 +229,14 @@ def label_parts(names: list[tuple[str, ...]], shared: bool) -> Ids:
 
     Without UPOS as a part, UPOS is .015 worse on Turkish (1,029 labels) and the same on Afrikaans.
     """
-    found = [
-        [(0, upos), *((1, value) for value in sorted({*feats.split("|")} - {"_"}) if shared)]
-        for upos, _, feats in names
-    ]
-    number = {part: len(names) + k for k, part in enumerate(sorted({part for parts in found for part in parts}))}
-    rows = np.full((len(names), max(map(len, found), default=0)), -1, dtype=np.int32)
-    for row, parts in zip(rows, found, strict=True):
-        row[: len(parts)] = [number[part] for part in parts]
+    values = [sorted({*name[2].split("|")} - {"_"}) if shared else [] for name in names]
+    # Files rely on this order: UPOS as they appear, then attributes in order.
+    upos = {name: len(names) + k for k, name in enumerate(dict.fromkeys(name[0] for name in names))}
+    every = sorted({value for row in values for value in row})
+    number = {value: len(names) + len(upos) + k for k, value in enumerate(every)}
+    rows = np.full((len(names), 1 + max(map(len, values), default=-1)), -1, dtype=np.int32)
+    for row, name, own in zip(rows, names, values, strict=True):
+        row[: 1 + len(own)] = [upos[name[0]], *(number[value] for value in own)]
     return rows
 
 
