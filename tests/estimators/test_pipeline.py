@@ -60,7 +60,7 @@ from spom.estimators.pipeline.segmenter import (
 )
 from spom.estimators.pipeline.sentences import TEMPLATES, Seen, SentenceEnds, Spans, described, places_of
 from spom.estimators.pipeline.shrinking import bytes_of, without_small
-from spom.estimators.pipeline.tags import agreement, chosen, parted, tags_of, word_classes
+from spom.estimators.pipeline.tags import TagStage, agreement, chosen, label_parts, parted, tags_of, word_classes
 from spom.estimators.pipeline.writing import Strings
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Tokens
@@ -533,8 +533,59 @@ def test_long_affixes_are_taken_where_they_help() -> None:
 
     for told in (True, False):
         made = words(told)
-        choice = chosen(made.columns, tags_of(made), 0)
-        assert ("w.lower.prefix5[0]" in choice.templates) == told
+        gold = tags_of(made)
+        templates = chosen(made.columns, gold, label_parts(gold.names, False), 0)
+        assert ("w.lower.prefix5[0]" in templates) == told
+
+
+def test_labels_share_upos_and_attributes() -> None:
+    names = [("NOUN", "_", "Case=Nom|Number=Sing"), ("VERB", "_", "_"), ("NOUN", "N", "Case=Nom")]
+    names += [("ADJ", "_", "Number=Sing|Case=Nom")]
+    # UPOS as they appear, as in older files: NOUN, VERB, ADJ; then Case=Nom and Number=Sing.
+    assert label_parts(names, True).tolist() == [[4, 7, 8], [5, -1, -1], [4, 7, -1], [6, 7, 8]]
+    assert label_parts(names, False).tolist() == [[4], [5], [4], [6]]
+    assert label_parts([], True).shape == (0, 0)
+
+
+def test_a_form_never_seen_with_a_combination_gets_it_from_its_attributes() -> None:
+    """Check that the suffix tells the case and the prefix the number, of which one combination is rare."""
+    cases, numbers = {"ka": "Nom", "lo": "Acc", "mi": "Dat"}, {"su": "Sing", "pe": "Plur"}
+    draw, sentences = np.random.default_rng(0), []
+
+    def word(number: str, case: str) -> dict[str, str]:
+        stem = "".join(draw.choice(list("bdfg"), 3))
+        feats = f"Case={cases[case]}|Number={numbers[number]}"
+        return {"form": number + stem + case, "upos": "NOUN", "feats": feats}
+
+    pairs = [(number, case) for number in numbers for case in cases]
+    for _ in range(60):
+        some = [pairs[int(k)] for k in draw.integers(0, 5, 6)]
+        sentences.append([word(*pair) for pair in some])
+    sentences.append([word("pe", "mi")])
+    made = Treebank.from_sentences(sentences)
+    stage, _ = TagStage.fit(made.columns, tags_of(made))
+    assert stage.shared
+    test = Treebank.from_sentences([[word("pe", "mi")] for _ in range(50)])
+    found = [stage.names[c][2] for c in stage.codes(test.columns)]
+    assert found.count("Case=Dat|Number=Plur") >= 40
+    again = TagStage.from_arrays(stage.arrays(), stage.names)
+    assert again.shared
+    np.testing.assert_array_equal(again.codes(test.columns), stage.codes(test.columns))
+
+
+def test_attributes_are_shared_where_labels_are_rare() -> None:
+    for count, shared in ((199, True), (200, False)):
+        made = Treebank.from_sentences([[{"form": f"w{k % 7}", "upos": "X"}] for k in range(count)])
+        assert TagStage.fit(made.columns, tags_of(made))[0].shared == shared
+
+
+def test_tags_of_an_older_file_share_upos_alone() -> None:
+    made = Treebank.from_sentences([[{"form": f"w{k % 7}", "upos": "X"}] for k in range(300)])
+    stage, _ = TagStage.fit(made.columns, tags_of(made))
+    arrays = {name: array for name, array in stage.arrays().items() if name != "shared"}
+    old = TagStage.from_arrays(arrays, stage.names)
+    assert not old.shared
+    np.testing.assert_array_equal(old.codes(made.columns), stage.codes(made.columns))
 
 
 @pytest.mark.parametrize(("size", "count"), [("5MB", 5_000_000), ("0.5 kB", 500), (17, 17)])

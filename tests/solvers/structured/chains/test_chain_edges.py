@@ -13,6 +13,7 @@ from spom.solvers.structured.chains.batch.orthant import Memory, Orthant, remove
 from spom.solvers.structured.chains.data import as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import Pairs
+from spom.solvers.structured.chains.sparse.parts import Parts
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 from tests.solvers.structured.chains.test_curvature import marginals_by_enumeration
 from tests.solvers.structured.chains.test_sparse_chain import dense, naive_round, path_score, random_weights, sentences
@@ -26,7 +27,7 @@ def test_of_equal_paths_the_one_with_the_lower_label_wins() -> None:
 def tied(seed: int) -> int:
     """Check the paths found for three sentences, and return how many of these have several best paths."""
     draw, features, k = np.random.default_rng(seed), 6, 4
-    weights = random_weights(seed, features, k, np.zeros((k, 0), dtype=np.int32), 1.0)
+    weights = random_weights(seed, features, k, Parts.of(None, k), 1.0)
     pairs = weights.pairs
     chain = draw.integers(-1, 2, (k + 2, k)).astype(np.float32)
     weights = SparseWeights(pairs, draw.integers(-1, 2, pairs.labels.size).astype(np.float32), chain)
@@ -44,7 +45,7 @@ def tied(seed: int) -> int:
 
 def test_of_labels_that_are_all_equal_the_first_wins() -> None:
     k = 130
-    empty = Pairs(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((k, 0), dtype=np.int32))
+    empty = Pairs(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), Parts.of(None, k))
     weights = SparseWeights(empty, np.zeros(0, dtype=np.float32), np.zeros((k + 2, k), dtype=np.float32))
     assert weights.tag(sentences(0, [3, 1], 1, 1)).tolist() == [0, 0, 0, 0]
 

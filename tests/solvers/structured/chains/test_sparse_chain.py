@@ -13,6 +13,7 @@ from spom.errors import Unsupported
 from spom.solvers.structured.chains.data import Tokens, as_tokens
 from spom.solvers.structured.chains.sparse.decoding import SparseWeights
 from spom.solvers.structured.chains.sparse.pairs import FEWEST, SHARE, Pairs, seen_pairs
+from spom.solvers.structured.chains.sparse.parts import Parts, unshared
 from spom.solvers.structured.chains.sparse.rounds import find_confused
 from spom.solvers.structured.chains.sparse.solver import SparseChain
 
@@ -28,15 +29,14 @@ def sentences(seed: int, lengths: list[int], features: int, each: int) -> Tokens
 def dense(weights: SparseWeights, features: int) -> Any:
     """Return one row per feature, where labels include the weights of their parts."""
     k = weights.chain.shape[1]
-    total = max(k, int(weights.pairs.parts.max(initial=-1)) + 1)
+    total = weights.pairs.parts.total
     W = np.zeros((features, total))
     for j in range(features):
         for p in range(weights.pairs.starts[j], weights.pairs.starts[j + 1]):
             W[j, weights.pairs.labels[p]] = weights.values[p]
     own = W[:, :k].copy()
     for y in range(k):
-        for part in weights.pairs.parts[y]:
-            own[:, y] += W[:, part]
+        own[:, y] += sum(W[:, part] for part in weights.pairs.parts.rows[y] if part >= 0)
     return own
 
 
@@ -48,7 +48,7 @@ def path_score(unary: Any, chain: Any, path: tuple[int, ...]) -> float:
 
 def random_weights(seed: int, features: int, k: int, parts: Any, spread: float) -> SparseWeights:
     draw = np.random.default_rng(seed)
-    total = max(k, int(parts.max(initial=-1)) + 1)
+    total = parts.total
     labels = [np.sort(draw.choice(total, draw.integers(0, total), replace=False)) for _ in range(features)]
     starts = np.concatenate([[0], np.cumsum([part.size for part in labels])]).astype(np.int64)
     flat = np.concatenate(labels).astype(np.int32)
@@ -61,7 +61,8 @@ def random_weights(seed: int, features: int, k: int, parts: Any, spread: float) 
 @pytest.mark.parametrize("spread", [0.3, 3.0])
 def test_decoding_is_exact(seed: int, spread: float) -> None:
     features, k = 12, 5
-    parts = np.array([[5], [6], [5], [6], [6]], dtype=np.int32) if seed % 2 else np.zeros((k, 0), dtype=np.int32)
+    rows = (None, [[5], [6], [5], [6], [6]], [[5, 7, 8], [5, 7, -1], [6, 7, 8], [6, -1, -1], [5, 8, -1]])[seed % 3]
+    parts = Parts.of(rows, k)
     weights = random_weights(seed, features, k, parts, spread)
     tokens = sentences(seed, [1, 4, 0, 3], features, 3)
     found, W = weights.tag(tokens), dense(weights, features)
@@ -84,19 +85,27 @@ def naive_round(
     cost: float,
     radius: float = np.inf,
     l2: float = 0.0,
+    parts: Any = None,
 ) -> Any:
     """Dual averaging with AdaGrad's rates on the seen pairs, expectations by enumeration of all paths.
 
-    `order` may have several passes; after each the weights are brought into a ball.
+    `order` may have several passes; after each the weights are brought into a ball. `parts` are a list per label.
     """
     inside = 1.0
-    seen = np.zeros((features, k), dtype=bool)
+    # Row y tells what label y has: itself and its parts.
+    total = max([k - 1, *(p for row in parts or () for p in row)]) + 1
+    has = np.eye(k, total)
+    for label, row in enumerate(parts or ()):
+        has[label, row] = 1.0
+    margin = 0.5 * np.abs(has[:, None] - has).sum(axis=2)
+    seen = np.zeros((features, total), dtype=bool)
     for t in range(tokens.total):
-        seen[tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]], y[t]] = True
+        for j in tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]]:
+            seen[j] |= has[y[t]] > 0.0
     # Of many labels a feature has all where it was seen with more than a sixteenth.
     seen |= (seen.sum(axis=1, keepdims=True) * 16 > k) & (k >= 64)
     every = seen.all(axis=1, keepdims=True)
-    G, H = np.zeros((features, k)), np.zeros((features, k))
+    G, H = np.zeros((features, total)), np.zeros((features, total))
     Gc, Hc = np.zeros((k + 2, k)), np.zeros((k + 2, k))
 
     def weight(G: Any, H: Any, t: int) -> Any:
@@ -107,10 +116,10 @@ def naive_round(
         # Penalties of features with all labels grow once in 64 rounds.
         W, chain = np.where(every, weight(G, H, r - r % 64), weight(G, H, r)), weight(Gc, Hc, r)
         rows = [tokens.indices[tokens.indptr[t] : tokens.indptr[t + 1]] for t in range(a, b)]
-        unary = np.array([W[row].sum(axis=0) for row in rows])
+        unary = np.array([has @ W[row].sum(axis=0) for row in rows])
         gold = tuple(y[a:b].tolist())
         paths = list(product(range(k), repeat=b - a))
-        wrong = [sum(p != g for p, g in zip(path, gold, strict=True)) for path in paths]
+        wrong = [sum(margin[p, g] for p, g in zip(path, gold, strict=True)) for path in paths]
         scores = np.array([path_score(unary, chain, path) + cost * w for path, w in zip(paths, wrong, strict=True)])
         p = np.exp(scores - scores.max())
         p /= p.sum()
@@ -123,8 +132,8 @@ def naive_round(
         edges[k], edges[k + 1] = nodes[0], nodes[-1]
         for t, row in enumerate(rows):
             for j in row:
-                G[j] += nodes[t] * seen[j]
-                H[j] += (nodes[t] * seen[j]) ** 2
+                G[j] += nodes[t] @ has * seen[j]
+                H[j] += (nodes[t] @ has * seen[j]) ** 2
         for t in range(1, b - a):
             Gc[:k] += ends[t]
             Hc[:k] += ends[t] ** 2
@@ -164,6 +173,38 @@ def test_a_pass_is_that_of_enumeration(loss: str, l1: float, l2: float, k: int) 
     np.testing.assert_allclose(found.chain, chain, atol=5e-3 if k == 3 else 1e-2)
 
 
+def test_parts_are_learnt_as_by_enumeration() -> None:
+    """Check weights of parts, and the margin: 1, and half of one for each part that only one of two labels has."""
+    tokens, k, features = sentences(3, [3, 1, 2, 4, 2, 3] * 10, 60, 3), 3, 60
+    y, parts = np.random.default_rng(5).integers(0, k, tokens.total), [[3, 5], [3], [4, 5]]
+    solver = SparseChain(
+        tokens, y, k, features=features, parts=[[3, 5], [3, -1], [4, 5]], l1=0.01, loss="softmax-margin", cost=0.7,
+        skip=2.0, reach=1e6, width=k, epochs=1, random_state=7,
+    )  # fmt: skip
+    solver.one_pass()
+    order = np.random.default_rng(7).permutation(len(tokens))
+    found = solver.weights()
+    W, chain = naive_round(tokens, y, order, k, features, 0.01, 0.7, parts=parts)
+    every = np.zeros_like(W)
+    every[np.repeat(np.arange(features), np.diff(found.pairs.starts)), found.pairs.labels] = found.values
+    assert np.abs(W[:, 3:]).max() > 0.1
+    np.testing.assert_allclose(every, W, atol=2e-4)
+    np.testing.assert_allclose(found.chain, chain, atol=5e-3)
+
+
+def test_parts_that_only_one_label_has() -> None:
+    rows = [[5, 6, 7], [5, 7, -1], [6, -1, -1], [5, 6, 7], [8, -1, -1]]
+    parts = Parts.of(rows, 5)
+    for a, b in product(range(5), repeat=2):
+        assert unshared(parts, a, b) == len({*rows[a]} - {-1} ^ ({*rows[b]} - {-1}))
+
+
+@pytest.mark.parametrize("rows", [[[2, 3]], [[1], [2]], [[3, 2], [2, 3]], [[2, 2], [2, 3]], [[-1], [2]]])
+def test_parts_that_are_none_are_refused(rows: Any) -> None:
+    with pytest.raises(ValueError, match="parts"):
+        Parts.of(rows, 2)
+
+
 def test_each_pass_ends_inside_the_ball() -> None:
     tokens, k, features, radius = sentences(3, [3, 1, 2, 4, 2, 3] * 6, 60, 3), 3, 60, 1.5
     y = np.random.default_rng(5).integers(0, k, tokens.total)
@@ -186,13 +227,14 @@ def test_each_pass_ends_inside_the_ball() -> None:
 def test_pairs_are_those_that_occur(k: int) -> None:
     """Check pairs found as bits (up to 64 labels and parts) and as lists (more); rows of many labels have all."""
     tokens, draw, features = sentences(0, [40, 50], 12, 2), np.random.default_rng(k), 12
-    y, parts = draw.integers(0, k, 90), np.stack([k + np.arange(k, dtype=np.int32) % 2], axis=1)
-    for shared in (np.zeros((k, 0), dtype=np.int32), parts):
-        total = k + 2 * shared.shape[1]
-        pairs = seen_pairs(tokens, y, features, shared)
+    y, one = draw.integers(0, k, 90), k + np.arange(k) % 2
+    more = np.stack([one, np.where(np.arange(k) % 3, -1, k + 2)], axis=1)
+    for shared in (np.zeros((k, 0), dtype=np.int64), one[:, None], more):
+        total = max(k, int(shared.max(initial=-1)) + 1)
+        pairs = seen_pairs(tokens, y, features, Parts.of(shared, k))
         for j in range(features):
             at = [t for t in range(90) if j in tokens.indices[2 * t : 2 * t + 2]]
-            wanted = sorted({int(y[t]) for t in at} | {int(p) for t in at for p in shared[y[t]]})
+            wanted = sorted({int(y[t]) for t in at} | {int(p) for t in at for p in shared[y[t]] if p >= 0})
             found = pairs.labels[pairs.starts[j] : pairs.starts[j + 1]].tolist()
             many = total >= FEWEST and len(wanted) * SHARE > total
             assert found == (list(range(total)) if many else wanted)

@@ -17,13 +17,8 @@ from spom.core.arrays import Floats, Ints, Singles, offsets_of
 from spom.core.jit import kernel
 from spom.errors import DataError
 from spom.solvers.structured.chains.data import Ids, Tokens
-from spom.solvers.structured.chains.sparse.pairs import (
-    Pairs,
-    add_parts,
-    dense_rows,
-    fetch,
-    part_count,
-)
+from spom.solvers.structured.chains.sparse.pairs import Pairs, dense_rows, fetch
+from spom.solvers.structured.chains.sparse.parts import Parts, add_parts
 
 # Labels whose score is within this distance of the best one are examined from the start.
 REACH = 1.5
@@ -76,8 +71,8 @@ def frozen_scores(rows: Tokens, t: int, model: Frozen, out: Singles) -> None:
         x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
         first, end = starts[j], starts[j + 1]
         own = model.values[first:end]
-        if own.size == out.size:
-            for b in range(out.size):
+        if own.size == model.pairs.parts.total:
+            for b in range(own.size):
                 out[b] += x * own[b]
         else:
             for p in range(first, end):
@@ -218,10 +213,10 @@ def check_allowed(bad: int) -> None:
         raise DataError(f"sentence {bad}: the constraints and its scores forbid every sequence of its length")
 
 
-def make_search(length: int, k: int, total: int) -> Search:
-    """Allocate memory for sentences of up to `length` tokens with k labels; `total` counts labels and parts."""
+def make_search(length: int, k: int, places: int) -> Search:
+    """Allocate memory for sentences of up to `length` tokens with k labels; `places` as in `Parts`."""
     return Search(
-        np.empty(total, dtype=np.float32),
+        np.empty(places, dtype=np.float32),
         np.empty((length, k), dtype=np.float32),
         np.empty((length, LANES), dtype=np.float32),
         np.empty((length, k), dtype=np.int32),
@@ -244,8 +239,7 @@ class SparseWeights:
     @classmethod
     def of(cls, W: Any, chain: Floats) -> SparseWeights:
         """Create from a CSR matrix, (features, labels), and scores of the chain."""
-        parts = np.zeros((chain.shape[1], 0), dtype=np.int32)
-        pairs = Pairs(W.indptr.astype(np.int64), W.indices.astype(np.int32), parts)
+        pairs = Pairs(W.indptr.astype(np.int64), W.indices.astype(np.int32), Parts.of(None, chain.shape[1]))
         return cls(pairs, np.ascontiguousarray(W.data, dtype=np.float32), chain.astype(np.float32))
 
     @cached_property
@@ -262,14 +256,14 @@ class SparseWeights:
         """Return the number of the best label of each token; ties go to the lower label."""
         out = np.empty(tokens.total, dtype=np.int64)
         longest = int(np.diff(tokens.offsets).max(initial=1))
-        search = make_search(longest, self.chain.shape[1], part_count(self.pairs.parts))
+        search = make_search(longest, self.chain.shape[1], self.pairs.parts.places)
         check_allowed(int(tag_all(tokens, self.frozen, search, out)))
         return out
 
     def scores(self, tokens: Tokens) -> Floats:
         """Return the score of each label at each token, without the chain's, (tokens, labels)."""
         out = np.empty((tokens.total, self.chain.shape[1]))
-        frozen_rows(tokens, self.frozen, np.empty(part_count(self.pairs.parts), dtype=np.float32), out)
+        frozen_rows(tokens, self.frozen, np.empty(self.pairs.parts.places, dtype=np.float32), out)
         return out
 
     def used(self) -> Ints:

@@ -13,8 +13,9 @@ from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.adaptive_engine import Rates, factor_inside
-from spom.solvers.structured.chains.data import Ids, Summary, Tokens
-from spom.solvers.structured.chains.sparse.pairs import Pairs, part_count, seen_pairs
+from spom.solvers.structured.chains.data import Summary, Tokens
+from spom.solvers.structured.chains.sparse.pairs import Pairs, seen_pairs
+from spom.solvers.structured.chains.sparse.parts import Parts
 from spom.solvers.structured.chains.sparse.rounds import Rule, Table, final_weights, find_confused, sparse_rounds
 
 LOSSES = ("log", "softmax-margin")
@@ -47,8 +48,8 @@ class PairEngine:
         if loss not in LOSSES:
             raise Unsupported(f"unknown loss {loss!r} for many labels; available: {', '.join(LOSSES)}")
         self.blocks, self.k, self.rates, self.asked = blocks, forbidden.shape[1], rates, asked
-        parts, shape = checked_parts(asked.parts, self.k), (self.k + 2, self.k)
-        self.margin, self.total = loss == "softmax-margin", part_count(parts)
+        parts, shape = Parts.of(asked.parts, self.k), (self.k + 2, self.k)
+        self.margin, self.total = loss == "softmax-margin", parts.total
         pairs = seen_pairs(*seen, blocks.total, parts)
         limits = forbidden.astype(np.float32) if forbidden.any() else np.zeros((0, self.k), dtype=np.float32)
         chain = np.zeros(shape, dtype=np.float32), np.full(shape, rates.delta, dtype=np.float32)
@@ -71,7 +72,7 @@ class PairEngine:
         self.table.periods[:] = -1
         step, delta, reach = np.float32(self.eta * inside), np.float32(self.rates.delta), np.float32(self.asked.reach)
         margin, width, learnt = cost if self.margin else 0.0, int(self.asked.width), self.rates.learn_chain
-        return Rule(l1, l2, chain_l1, chain_l2, step, delta, margin, skip, reach, width, learnt, self.total)
+        return Rule(l1, l2, chain_l1, chain_l2, step, delta, margin, skip, reach, width, learnt)
 
     def add_confused(self, tokens: Tokens, y: Ints, eta: float, cost: float) -> None:
         """Add pairs of features and wrong labels that a first pass finds likely; then discard the pass.
@@ -198,11 +199,3 @@ class PairEngine:
         self.table.chain_sums[:], self.table.chain_rates[:] = arrays["chain_sums"], arrays["chain_rates"]
         self.rounds, self.eta = int(arrays["scalars"][0]), float(arrays["scalars"][1])
         self._project()
-
-
-def checked_parts(parts: Any, labels: int) -> Ids:
-    """Return the parts of each label, one row per label; none by default."""
-    found = np.zeros((labels, 0)) if parts is None else np.asarray(parts)
-    if found.shape[0] != labels or (found.size and found.min() < labels):
-        raise ValueError(f"parts must have a row for each of {labels} labels, with numbers from {labels} on")
-    return np.ascontiguousarray(found, dtype=np.int32)

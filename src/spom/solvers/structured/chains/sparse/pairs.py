@@ -12,6 +12,7 @@ from spom.core.arrays import Singles as Singles
 from spom.core.jit import kernel
 from spom.core.prefetch import prefetch
 from spom.solvers.structured.chains.data import Ids, Tokens
+from spom.solvers.structured.chains.sparse.parts import Parts
 
 Marks = NDArray[np.uint64]
 # A feature with more than total / SHARE labels and parts has a row of all of them, if total is at least FEWEST.
@@ -19,15 +20,11 @@ SHARE, FEWEST = 16, 64
 
 
 class Pairs(NamedTuple):
-    """Feature j was seen with the labels and parts labels[starts[j]] to labels[starts[j + 1] - 1], which increase.
-
-    Parts are shared by labels, such as a part of speech: label y has the parts parts[y], whose numbers follow those of
-    the labels. The score of a label is its own plus those of its parts.
-    """
+    """Feature j was seen with the labels and parts labels[starts[j]] to labels[starts[j + 1] - 1], which increase."""
 
     starts: Annotated[Ints, "int64[::1]"]
     labels: Annotated[Ids, "int32[::1]"]
-    parts: Annotated[Ids, "int32[:, ::1]"]
+    parts: Parts
 
 
 @kernel("void(Tokens, int64, Pairs, float32[::1])")
@@ -42,24 +39,21 @@ def fetch(rows: Tokens, t: int, pairs: Pairs, values: Singles) -> None:
         prefetch(values, first)
 
 
-@kernel("void(int32[:, ::1], float32[::1])")
-def add_parts(parts: Ids, scores: Singles) -> None:
-    """Add to each label's score those of its parts."""
-    for j in range(parts.shape[1]):
-        for y in range(parts.shape[0]):
-            scores[y] += scores[np.uint64(parts[y, j])]
-
-
-@kernel("int64(Tokens, int64[::1], int32[:, ::1], int64, int64[::1], int32[::1])")
-def find_pairs(rows: Tokens, y: Ints, parts: Ids, total: int, starts: Ints, out: Ids) -> int:
+@kernel("int64(Tokens, int64[::1], Parts, int64[::1], int32[::1])")
+def find_pairs(rows: Tokens, y: Ints, parts: Parts, starts: Ints, out: Ids) -> int:
     """Find the pairs of features and labels that occur, by feature; return their number. `starts` must be zeros.
 
     With an empty `out` only the number of occurrences of each feature is counted, in starts[feature + 1].
     """
-    features, width = starts.size - 1, parts.shape[1]
+    features = starts.size - 1
+    sizes = np.ones(parts.rows.shape[0], dtype=np.int64)
+    for b in range(sizes.size):
+        for i in range(parts.rows.shape[1]):
+            sizes[b] += parts.rows[b, i] >= 0
     if out.size == 0:
-        for e in range(rows.indptr[0], rows.indptr[-1]):
-            starts[rows.indices[e] + 1] += 1 + width
+        for t in range(rows.indptr.size - 1):
+            for e in range(rows.indptr[t], rows.indptr[t + 1]):
+                starts[rows.indices[e] + 1] += sizes[y[t]]
         return 0
     at = np.zeros(features + 1, dtype=np.int64)
     at[1:] = np.cumsum(starts[1:])
@@ -68,10 +62,10 @@ def find_pairs(rows: Tokens, y: Ints, parts: Ids, total: int, starts: Ints, out:
         for e in range(rows.indptr[t], rows.indptr[t + 1]):
             j = rows.indices[e]
             out[place[j]] = y[t]
-            for i in range(width):
-                out[place[j] + 1 + i] = parts[y[t], i]
-            place[j] += 1 + width
-    seen, count = np.full(total, -1, dtype=np.int64), 0
+            for i in range(1, sizes[y[t]]):
+                out[place[j] + i] = parts.rows[y[t], i - 1]
+            place[j] += sizes[y[t]]
+    seen, count = np.full(parts.total, -1, dtype=np.int64), 0
     for j in range(features):
         begin = count
         for i in range(at[j], at[j + 1]):
@@ -86,14 +80,15 @@ def find_pairs(rows: Tokens, y: Ints, parts: Ids, total: int, starts: Ints, out:
     return found
 
 
-@kernel("void(Tokens, int64[::1], int32[:, ::1], uint64[::1])")
-def mark_pairs(rows: Tokens, y: Ints, parts: Ids, marks: Marks) -> None:
+@kernel("void(Tokens, int64[::1], Parts, uint64[::1])")
+def mark_pairs(rows: Tokens, y: Ints, parts: Parts, marks: Marks) -> None:
     """Set the bits of the labels and parts that each feature occurs with."""
     one = np.uint64(1)
     for t in range(rows.indptr.size - 1):
         own = one << np.uint64(y[t])
-        for i in range(parts.shape[1]):
-            own |= one << np.uint64(parts[y[t], i])
+        for i in range(parts.rows.shape[1]):
+            if parts.rows[y[t], i] >= 0:
+                own |= one << np.uint64(parts.rows[y[t], i])
         for e in range(rows.indptr[t], rows.indptr[t + 1]):
             marks[rows.indices[e]] |= own
 
@@ -109,10 +104,10 @@ def read_marks(marks: Marks, total: int, out: Ids) -> None:
                 count += 1
 
 
-def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
+def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Parts) -> Pairs:
     """Return the pairs of features and labels (or parts of labels) that occur together in some sentences."""
     starts, rows = np.zeros(features + 1, dtype=np.int64), tokens
-    total = part_count(parts)
+    total = parts.total
     if total <= FEWEST:
         # A word of bits per feature takes far less memory than a list of its occurrences.
         marks = np.zeros(features, dtype=np.uint64)
@@ -121,9 +116,9 @@ def seen_pairs(tokens: Tokens, y: Ints, features: int, parts: Ids) -> Pairs:
         out = np.empty(int(starts[-1]), dtype=np.int32)
         read_marks(marks, total, out)
         return dense_rows(Pairs(starts, out, parts))[0]
-    find_pairs(rows, y, parts, total, starts, np.empty(0, dtype=np.int32))
+    find_pairs(rows, y, parts, starts, np.empty(0, dtype=np.int32))
     out = np.empty(max(1, int(starts.sum())), dtype=np.int32)
-    count = int(find_pairs(rows, y, parts, total, starts, out))
+    count = int(find_pairs(rows, y, parts, starts, out))
     return dense_rows(Pairs(starts, out[:count], parts))[0]
 
 
@@ -144,7 +139,7 @@ def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
 
     A row of all labels and parts is added up without reading its labels, many at a time.
     """
-    total, place = part_count(pairs.parts), np.arange(pairs.labels.size)
+    total, place = pairs.parts.total, np.arange(pairs.labels.size)
     if total < FEWEST:
         return pairs, place
     sizes = np.diff(pairs.starts)
@@ -152,8 +147,3 @@ def dense_rows(pairs: Pairs) -> tuple[Pairs, Ints]:
     wide = Pairs(starts, np.empty(starts[-1], dtype=np.int32), pairs.parts)
     widen(pairs, starts, wide.labels, place)
     return wide, place
-
-
-def part_count(parts: Ids) -> int:
-    """Return the number of labels and parts together."""
-    return max(int(parts.shape[0]), int(parts.max(initial=-1)) + 1)

@@ -18,7 +18,8 @@ from spom.core.arrays import Floats, Ints, Singles
 from spom.core.jit import kernel
 from spom.solvers.structured.chains.data import Ids, Tokens
 from spom.solvers.structured.chains.sentence import longest_of
-from spom.solvers.structured.chains.sparse.pairs import Pairs, add_parts, fetch
+from spom.solvers.structured.chains.sparse.pairs import Pairs, fetch
+from spom.solvers.structured.chains.sparse.parts import Parts, add_parts, unshared
 
 # Weights of a feature with all labels are adapted to the growing penalties once in this many rounds.
 PERIOD = 64
@@ -43,7 +44,8 @@ class Table(NamedTuple):
 
 class Rule(NamedTuple):
     """Parameters of a run: strengths of features and of steps, step, delta, margin, the probability above which a token
-    is skipped, candidates, whether steps are learnt, and the number of labels and parts."""
+    is skipped, candidates, and whether steps are learnt. A wrong label has the margin once, and half of it for each
+    part that only it or the right one has."""
 
     l1: Annotated[np.float32, "float32"]
     l2: Annotated[np.float32, "float32"]
@@ -56,13 +58,13 @@ class Rule(NamedTuple):
     reach: Annotated[np.float32, "float32"]
     width: Annotated[int, "int64"]
     learn_chain: Annotated[bool, "boolean"]
-    total: Annotated[int, "int64"]
 
 
 class Lattice(NamedTuple):
     """The candidates of each token of a sentence, `counts[t]` of them, with their scores and probabilities.
 
-    weight[0] is the weight of the sentence; `active` is memory for the candidates of a token and their parts.
+    weight[0] is the weight of the sentence; `active` is memory for the candidates of a token and their parts, `known`
+    says which parts are among them.
     """
 
     labels: Annotated[Ints, "int64[:, ::1]"]
@@ -74,6 +76,7 @@ class Lattice(NamedTuple):
     gold: Annotated[Ints, "int64[::1]"]
     weight: Annotated[Floats, "float64[::1]"]
     active: Annotated[Ints, "int64[::1]"]
+    known: Annotated[Any, "boolean[::1]"]
 
 
 @kernel("void(float32[::1], float32[::1], float32, float32, float32, float32[::1])")
@@ -107,12 +110,12 @@ def pair_scores(rows: Tokens, t: int, table: Table, rule: Rule, done: int, out: 
         j = rows.indices[e]
         x = np.float32(rows.values[e]) if rows.values.size else np.float32(1.0)
         first, end = starts[j], starts[j + 1]
-        if end - first == out.size:
+        if end - first == table.pairs.parts.total:
             own = values[first:end]
             if table.periods[j] != period:
                 table.periods[j], (start, moved) = period, penalties(rule, period * PERIOD)
                 final_weights(table.sums[first:end], table.rates[first:end], start, moved, rule.eta, own)
-            for b in range(out.size):
+            for b in range(own.size):
                 out[b] += x * own[b]
         else:
             for p in range(first, end):
@@ -225,7 +228,7 @@ def fill_lattice(
                 lattice.gold[t] = b
                 gold += values[b]
             else:
-                values[b] += rule.cost
+                values[b] += rule.cost * (1.0 + 0.5 * unshared(table.pairs.parts, labels[b], y[t]))
             if t > 0:
                 for a in range(lattice.counts[t - 1]):
                     lattice.steps[t, a, b] = step_weight(table, rule, rounds, lattice.labels[t - 1, a], labels[b])
@@ -245,7 +248,7 @@ def collect_pair(table: Table, rule: Rule, p: int, g: np.float32) -> None:
 @kernel("int64(Pairs, Lattice, int64, float32[::1])")
 def find_slopes(pairs: Pairs, lattice: Lattice, t: int, slope: Singles) -> int:
     """Write the gradients of a token's candidates and parts to `slope`, which was zero; lattice.active lists these."""
-    count, parts = 0, pairs.parts
+    count, parts = 0, pairs.parts.rows
     for b in range(lattice.counts[t]):
         label = lattice.labels[t, b]
         here = np.float32(lattice.weight[0] * (lattice.nodes[t, b] - (1.0 if b == lattice.gold[t] else 0.0)))
@@ -254,11 +257,11 @@ def find_slopes(pairs: Pairs, lattice: Lattice, t: int, slope: Singles) -> int:
         slope[label], lattice.active[count] = here, label
         count += 1
         for i in range(parts.shape[1]):
-            part, known = parts[label, i], False
-            for j in range(count):
-                known = known or lattice.active[j] == part
-            if not known:
-                lattice.active[count] = part
+            part = parts[label, i]
+            if part < 0:
+                break
+            if not lattice.known[part]:
+                lattice.active[count], lattice.known[part] = part, True
                 count += 1
             slope[part] += here
     return count
@@ -287,7 +290,7 @@ def collect_token(
                 if g != np.float32(0.0):
                     collect_pair(table, rule, p, g)
     for i in range(count):
-        slope[lattice.active[i]] = np.float32(0.0)
+        slope[lattice.active[i]], lattice.known[lattice.active[i]] = np.float32(0.0), False
 
 
 @kernel("void(Table, Rule, int64, int64, float64)")
@@ -319,9 +322,9 @@ def collect_chain(table: Table, rule: Rule, lattice: Lattice, n: int, k: int) ->
                     collect_step(table, rule, lattice.labels[t - 1, a], label, weight * g)
 
 
-@kernel("Lattice(int64, int64, int64)")
-def make_lattice(longest: int, width: int, parts: int) -> Any:
-    """Allocate memory for sentences of up to `longest` tokens, each with up to `width` candidates of `parts` parts."""
+@kernel("Lattice(int64, int64, Parts)")
+def make_lattice(longest: int, width: int, parts: Parts) -> Any:
+    """Allocate memory for sentences of up to `longest` tokens, each with up to `width` candidates."""
     return Lattice(
         np.empty((longest, width), dtype=np.int64),
         np.empty(longest, dtype=np.int64),
@@ -331,7 +334,8 @@ def make_lattice(longest: int, width: int, parts: int) -> Any:
         np.empty((longest, width, width)),
         np.empty(longest, dtype=np.int64),
         np.ones(1),
-        np.empty(width * (1 + parts), dtype=np.int64),
+        np.empty(width * (1 + parts.rows.shape[1]), dtype=np.int64),
+        np.zeros(parts.total, dtype=np.bool_),
     )
 
 
@@ -344,8 +348,9 @@ def sparse_rounds(
     `weight` has a weight per sentence, and is empty if all are 1.
     """
     k, width, longest = table.chain_sums.shape[1], rule.width + 1, max(1, longest_of(rows, order))
-    lattice = make_lattice(longest, width, table.pairs.parts.shape[1])
-    scores, slope = np.empty(rule.total, dtype=np.float32), np.zeros(rule.total, dtype=np.float32)
+    parts = table.pairs.parts
+    lattice, slope = make_lattice(longest, width, parts), np.zeros(parts.total, dtype=np.float32)
+    scores = np.empty(parts.total + parts.sums.shape[0], dtype=np.float32)
     total, touched = 0.0, 0.0
     for r in range(order.size):
         first, n = rows.offsets[order[r]], rows.offsets[order[r] + 1] - rows.offsets[order[r]]
@@ -371,8 +376,9 @@ def find_confused(rows: Tokens, y: Ints, table: Table, rule: Rule, done: int, le
     """Write (token, wrong label) with a probability of `least` or more to rows of `out`; return their number."""
     every = np.arange(rows.offsets.size - 1)
     longest, count = max(1, longest_of(rows, every)), 0
-    lattice = make_lattice(longest, rule.width + 1, table.pairs.parts.shape[1])
-    scores = np.empty(rule.total, dtype=np.float32)
+    parts = table.pairs.parts
+    lattice = make_lattice(longest, rule.width + 1, parts)
+    scores = np.empty(parts.total + parts.sums.shape[0], dtype=np.float32)
     for i in every:
         first, n = rows.offsets[i], rows.offsets[i + 1] - rows.offsets[i]
         if n == 0:

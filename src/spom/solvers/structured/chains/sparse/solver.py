@@ -23,8 +23,8 @@ class SparseChain:
 
     The time of a round depends on the labels seen with the features of its tokens, not on all labels; so does a table's
     size. In learning, expectations are over at most `width` candidates per token (see `rounds`); decoding is exact.
-    `weighed` are a few labels that have a weight with every feature, seen together or not. Each pass ends
-    with the projection onto the ball of `radius`.
+    `parts` has a row of parts for each label (see `Parts`). `weighed` are a few labels that have a weight with every
+    feature, seen together or not. Each pass ends with the projection onto the ball of `radius`.
 
     >>> from types import SimpleNamespace
     >>> from spom.solvers.structured.chains.data import as_tokens
@@ -54,6 +54,7 @@ class SparseChain:
         weighed: Sequence[int] = (),
         epochs: int = 6,
         radius: float = np.inf,
+        step: Any = "auto",
         random_state: Any = None,
     ) -> None:
         self.chain = OnlineChain(
@@ -68,6 +69,7 @@ class SparseChain:
             skip=skip,
             epochs=epochs,
             radius=radius,
+            step=step,
             random_state=random_state,
             candidates=Candidates(reach, width, parts),
         )
