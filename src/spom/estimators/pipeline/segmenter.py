@@ -43,8 +43,8 @@ INSIDE, END, LAST, OUTSIDE = range(4)
 _PIECE = 300
 # Chosen on the dev sets of EWT, Greek and Irish: 2e-6 to 1e-5 differ by .0002 in tokens and .003 in sentences, and so
 # do 6 and 10 epochs. There are fewer epochs if a text is read several times.
-STRENGTH = 5e-6
-EPOCHS, FEWER = 6, 5
+STRENGTH = 1e-5
+EPOCHS = 6
 # Labels for which every feature has a weight, seen together or not. Without these weights nothing is against a token
 # that continues after `(`, and scores of neighbouring labels decide. Words of held-out sentences, means of 12
 # treebanks: from 800 sentences 98.04 without and 98.10 with them, from 80 95.98 and 96.03.
@@ -58,7 +58,7 @@ WEIGHED = (INSIDE, END, LAST)
 # as many wrong words as before: 1.00 (Greek .79, Irish 1.24). Not better: .4 hidden, hidden words, or features of what
 # was seen as a token (in other parts of the text). Thinning alone lost .17 on EWT's dev set, learnt from the whole
 # training file. It is not used if most runs are of a script without blanks: it lost in Chinese.
-SMALL, MORE, KEPT, HIDDEN = 300_000, 3, 0.75, 0.2
+SMALL, LEARNERS, PASSES, KEPT, HIDDEN = 300_000, 4, 2, 0.75, 0.2
 # For a text with a number of characters in this range, the text itself decides whether neighbouring labels have scores
 # (see `better_chained`). Words, 800 sentences, with scores and without: German 99.65 and 99.77, Vietnamese 84.72 and
 # 85.39, Turkish 97.03 and 97.06, EWT 98.30 and 97.67, Afrikaans 99.84 and 99.78. The first three choose to have none.
@@ -256,20 +256,10 @@ class Segmenter:
         own = tokens_of(characters, labels.astype(np.int8))
         spans, first = Spans(own.begin, own.end), tags[surface.words[:-1]]
         ends = SentenceEnds.fit(characters, lower, spans, own.last, first, seed)
-        tokens, kept, known = features_of(characters, runs_of(characters, lower), seed)
-        y = np.tile(labels, tokens.total // max(1, labels.size))
-        solver = SparseChain(
-            tokens, y, 4, features=kept.size, l1=strength, loss="softmax-margin", width=4, reach=40.0,
-            transitions=chained, weighed=WEIGHED, epochs=EPOCHS if known.size == 0 else FEWER, random_state=seed,
-        )  # fmt: skip
-        for _ in solver.passes():
-            pass
-        found = solver.weights()
-        used = found.used()
-        weights = np.zeros((used.size, 4), dtype=np.float32)
-        row = np.repeat(np.arange(used.size), np.diff(found.pairs.starts)[used])
-        weights[row, found.pairs.labels] = found.values
-        return cls.of(kept[used].astype(np.int32), weights, np.ascontiguousarray(found.chain[:4]), ends, known=known)
+        readings, kept, known = features_of(characters, runs_of(characters, lower), seed)
+        weights, chain = mean_weights(readings, kept.size, labels, strength, chained, seed)
+        used = np.flatnonzero(weights.any(axis=1))
+        return cls.of(kept[used].astype(np.int32), weights[used], chain, ends, known=known)
 
     def segments(self, text: str) -> Segments:
         """Return the tokens and sentences of a text."""
@@ -310,16 +300,16 @@ class Segmenter:
         return cls.of(places, weights, chain, SentenceEnds.from_arrays(ends) if ends else None, count[0], known)
 
 
-def features_of(text: Characters, runs: Runs, seed: int) -> tuple[Tokens, Ints, Points]:
+def features_of(text: Characters, runs: Runs, seed: int) -> tuple[list[Tokens], Ints, Points]:
     """Return (features of all characters, the places of these features, the characters that count as known).
 
-    A small text occurs 1 + `MORE` times, all but the first with features and punctuation missing: see `KEPT`.
+    For a small text there is one more reading for each learner, with features and punctuation missing: see `KEPT`.
     """
     count, known, draw = text.points.size, _EVERY, np.random.default_rng(seed)
     readings = [reading_of(text, runs)]
     if 0 < count <= SMALL and 2 * np.count_nonzero(runs.whole) >= runs.whole.size:
         known = np.unique(text.points)
-        for _ in range(MORE):
+        for _ in range(LEARNERS):
             other = without(text, marks(text) & (draw.random(count) < HIDDEN))
             readings.append(reading_of(other, runs_of(other, lowered(other.points))))
     # A feature that occurs once carries no information for other texts; in a tiny treebank any feature may.
@@ -332,7 +322,32 @@ def features_of(text: Characters, runs: Runs, seed: int) -> tuple[Tokens, Ints, 
         Tokens(indptr, places[: number_places(places, number, indptr)], np.empty(0), offsets)
         for indptr, places, _ in readings
     ]
-    return one_after_another([found[0], *(thinned(tokens, draw) for tokens in found[1:])]), kept, known
+    return [found[0], *(thinned(tokens, draw) for tokens in found[1:])], kept, known
+
+
+def mean_weights(
+    readings: list[Tokens], features: int, labels: Ints, strength: float, chained: bool, seed: int
+) -> tuple[Singles, Singles]:
+    """Return (weights of features, scores of neighbouring labels): means over learners.
+
+    Each learner leaves out one of the readings but the first; of a single reading there is one learner.
+    """
+    weights, chain = np.zeros((features, 4), dtype=np.float32), np.zeros((4, 4), dtype=np.float32)
+    count = max(1, len(readings) - 1)
+    for k in range(count):
+        tokens = one_after_another([reading for r, reading in enumerate(readings) if r != k + 1])
+        solver = SparseChain(
+            tokens, np.tile(labels, tokens.total // max(1, labels.size)), 4, features=features, l1=strength,
+            loss="softmax-margin", width=4, reach=40.0, transitions=chained, weighed=WEIGHED,
+            epochs=PASSES if count > 1 else EPOCHS, random_state=seed * LEARNERS + k,
+        )  # fmt: skip
+        for _ in solver.passes():
+            pass
+        found = solver.weights()
+        row = np.repeat(np.arange(features), np.diff(found.pairs.starts))
+        weights[row, found.pairs.labels] += found.values / np.float32(count)
+        chain += found.chain[:4] / np.float32(count)
+    return weights, chain
 
 
 def reading_of(text: Characters, runs: Runs) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
