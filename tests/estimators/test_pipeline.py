@@ -712,7 +712,7 @@ def test_a_bracket_is_a_token_before_what_it_was_seldom_seen_before() -> None:
     tokens = [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)]
     assert tokens == ["sono", "(", "20", "dal", ")", "3.5", "kasa", "(", "7.5", "mit", ")", "20"]
     assert not segmenter.chain.any()
-    assert not better_chained(surface, tags, 0, STRENGTH)
+    assert not better_chained(surface, 0, STRENGTH)
 
 
 def test_the_second_copy_of_characters_has_fewer_features() -> None:
@@ -789,12 +789,12 @@ def test_weights_of_characters_are_means_over_learners_that_leave_out_a_reading(
             own = slice(int(weights.pairs.starts[j]), int(weights.pairs.starts[j + 1]))
             sums[j, weights.pairs.labels[own]] += weights.values[own]
         chain += weights.chain[:4]
-    found = mean_weights(readings, kept.size, labels, STRENGTH, True, 3)
+    found = mean_weights(readings, kept.size, labels, STRENGTH, True, 3, LEARNERS)
     assert np.abs(sums).max() > 0.1
     np.testing.assert_allclose(found[0], sums / LEARNERS, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[1], chain / LEARNERS, rtol=1e-5, atol=1e-6)
     # A text that is read once has one learner.
-    assert mean_weights(readings[:1], kept.size, labels, STRENGTH, False, 3)[0].any()
+    assert mean_weights(readings[:1], kept.size, labels, STRENGTH, False, 3, LEARNERS)[0].any()
 
 
 def places_of_unknown(hidden: Characters) -> NDArray[np.int32]:
@@ -823,11 +823,11 @@ def test_neighbouring_labels_have_scores_where_they_help() -> None:
     lines = [["".join(draw.choice(signs, 2)) for _ in range(8)] for _ in range(60)]
     surface = surface_of(lines, blank="")
     tags = np.zeros(len(surface.forms), dtype=np.int64)
-    assert better_chained(surface, tags, 0, STRENGTH)
+    assert better_chained(surface, 0, STRENGTH)
     found = Segmenter.fit(surface, tags)
     assert found.chain[0, 1] > found.chain[0, 0]
     alone = surface.part(0, 1)
-    assert better_chained(alone, tags[:8], 0, STRENGTH)
+    assert better_chained(alone, 0, STRENGTH)
 
 
 def surface_of(lines: list[list[str]], blank: str = " ") -> Surface:
