@@ -49,12 +49,15 @@ from spom.estimators.pipeline.pruning import Judged, kept_templates, rows_of, wi
 from spom.estimators.pipeline.scripts import apply_script, script_of
 from spom.estimators.pipeline.segmenter import (
     KEPT,
-    MORE,
+    LEARNERS,
+    PASSES,
     STRENGTH,
+    WEIGHED,
     Segmenter,
     better_chained,
     features_of,
     labelled_text,
+    mean_weights,
     one_after_another,
     thinned,
 )
@@ -64,6 +67,7 @@ from spom.estimators.pipeline.tags import TagStage, agreement, chosen, label_par
 from spom.estimators.pipeline.writing import Strings
 from spom.features.rows import Blocks
 from spom.solvers.structured.chains.data import Tokens
+from spom.solvers.structured.chains.sparse.solver import SparseChain
 
 NOUNS = {"dogs": "dog", "cats": "cat", "birds": "bird", "trees": "tree", "horses": "horse"}
 VERBS = {"chased": "chase", "saw": "see", "liked": "like", "followed": "follow"}
@@ -771,7 +775,7 @@ def test_a_bracket_is_a_token_before_what_it_was_seldom_seen_before() -> None:
     tokens = [text[a:b] for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True)]
     assert tokens == ["sono", "(", "20", "dal", ")", "3.5", "kasa", "(", "7.5", "mit", ")", "20"]
     assert not segmenter.chain.any()
-    assert not better_chained(surface, tags, 0, STRENGTH)
+    assert not better_chained(surface, 0, STRENGTH)
 
 
 def test_the_second_copy_of_characters_has_fewer_features() -> None:
@@ -817,8 +821,8 @@ def test_punctuation_that_was_never_seen_is_a_token_as_other_punctuation_is() ->
 def test_hidden_punctuation_is_not_in_the_first_reading() -> None:
     surface = made_of(["("])
     characters = characters_of(surface.text())
-    tokens, kept, known = features_of(characters, runs_of(characters, lowered(characters.points)), 0)
-    assert tokens.total == (1 + MORE) * len(surface.text())
+    readings, kept, known = features_of(characters, runs_of(characters, lowered(characters.points)), 0)
+    assert [tokens.total for tokens in readings] == [len(surface.text())] * (1 + LEARNERS)
     assert set(known.tolist()) == set(characters.points.tolist())
     hidden = without(characters, characters.kinds >= STOP)
     assert (hidden.points >= UNKNOWN).sum() == (characters.kinds >= STOP).sum() > 0
@@ -826,9 +830,34 @@ def test_hidden_punctuation_is_not_in_the_first_reading() -> None:
     np.testing.assert_array_equal(lowered(hidden.points)[hidden.points >= UNKNOWN], UNKNOWN + STOP)
     # Places that only unknown punctuation has are among the features, and do not occur in the first reading.
     there = np.flatnonzero(np.isin(kept, places_of_unknown(hidden)))
-    first, second = (set(tokens.indices[slice(*part)].tolist()) for part in parts_of(tokens))
+    first, *others = (set(tokens.indices.tolist()) for tokens in readings)
     assert not first.intersection(there.tolist())
-    assert second.intersection(there.tolist())
+    assert all(other.intersection(there.tolist()) for other in others)
+
+
+def test_weights_of_characters_are_means_over_learners_that_leave_out_a_reading() -> None:
+    surface = made_of(["(", "*"])
+    text, labels = labelled_text(surface)
+    characters = characters_of(text)
+    readings, kept, _ = features_of(characters, runs_of(characters, lowered(characters.points)), 3)
+    sums, chain = np.zeros((kept.size, 4)), np.zeros((4, 4))
+    for k in range(LEARNERS):
+        learnt = one_after_another(readings[: k + 1] + readings[k + 2 :])
+        learner = SparseChain(
+            learnt, np.tile(labels, LEARNERS), 4, features=kept.size, l1=STRENGTH, loss="softmax-margin", width=4,
+            reach=40.0, weighed=WEIGHED, epochs=PASSES, random_state=3 * LEARNERS + k,
+        )  # fmt: skip
+        weights = [learner.weights() for _ in learner.passes()][-1]
+        for j in range(kept.size):
+            own = slice(int(weights.pairs.starts[j]), int(weights.pairs.starts[j + 1]))
+            sums[j, weights.pairs.labels[own]] += weights.values[own]
+        chain += weights.chain[:4]
+    found = mean_weights(readings, kept.size, labels, STRENGTH, True, 3, LEARNERS)
+    assert np.abs(sums).max() > 0.1
+    np.testing.assert_allclose(found[0], sums / LEARNERS, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[1], chain / LEARNERS, rtol=1e-5, atol=1e-6)
+    # A text that is read once has one learner.
+    assert mean_weights(readings[:1], kept.size, labels, STRENGTH, False, 3, LEARNERS)[0].any()
 
 
 def places_of_unknown(hidden: Characters) -> NDArray[np.int32]:
@@ -839,12 +868,6 @@ def places_of_unknown(hidden: Characters) -> NDArray[np.int32]:
         character_hashes(hidden, runs, i, window, hashes)
         found.append((int(hashes[6]) * 10376313370251892927 & (1 << 64) - 1) >> 42)
     return np.unique(np.array(found, dtype=np.int32))
-
-
-def parts_of(tokens: Tokens) -> list[tuple[int, int]]:
-    """Return the spans of the features of the first reading, and of the others."""
-    middle = int(tokens.indptr[tokens.total // (1 + MORE)])
-    return [(0, middle), (middle, int(tokens.indptr[-1]))]
 
 
 @pytest.mark.parametrize("lines", [[["a"]], [["No", "."]], [["\u4e2d"]], [["("]]])
@@ -863,11 +886,11 @@ def test_neighbouring_labels_have_scores_where_they_help() -> None:
     lines = [["".join(draw.choice(signs, 2)) for _ in range(8)] for _ in range(60)]
     surface = surface_of(lines, blank="")
     tags = np.zeros(len(surface.forms), dtype=np.int64)
-    assert better_chained(surface, tags, 0, STRENGTH)
+    assert better_chained(surface, 0, STRENGTH)
     found = Segmenter.fit(surface, tags)
     assert found.chain[0, 1] > found.chain[0, 0]
     alone = surface.part(0, 1)
-    assert better_chained(alone, tags[:8], 0, STRENGTH)
+    assert better_chained(alone, 0, STRENGTH)
 
 
 def surface_of(lines: list[list[str]], blank: str = " ") -> Surface:
