@@ -17,8 +17,8 @@ TABLES: dict[str, tuple[str, list[str], list[str], list[str]]] = {
     "classification": (
         "Accuracy on test rows",
         ["OnlineClassifier", "ProximalClassifier"],
-        ["SGDClassifier", "LogisticRegression", "LinearSVC"],
-        ["LogisticRegressionCV"],
+        ["SGDClassifier", "LogisticRegression", "LinearSVC", "vw"],
+        ["grid: SGDClassifier", "grid: LinearSVC", "grid: vw", "LogisticRegressionCV"],
     ),
     "regression": (
         "R2 on test rows",
