@@ -18,7 +18,7 @@ from spom.estimators.checking import merged
 from spom.estimators.linear.leaving_out import errors_left_out
 from spom.estimators.linear.scaling import common
 from spom.estimators.linear.strength import Examples, Judges, held_out
-from spom.losses import Logistic
+from spom.losses import Logistic, PowerHinge
 from spom.penalties import L1, SquaredL2, Zero
 
 RNG = np.random.default_rng(3)
@@ -402,3 +402,18 @@ def test_online_passes_end_at_the_optimum_where_columns_are_nearly_collinear():
     online, batch = OnlineRegressor(random_state=0).fit(x, y), ProximalRegressor(tol=1e-10).fit(x, y)
     assert repr(online.penalty_) == repr(batch.penalty_)
     np.testing.assert_allclose(online.predict(x), batch.predict(x), rtol=1e-4, atol=1e-4 * y.std())
+
+
+@named(CLASSIFIERS)
+def test_two_classes_may_take_the_squared_hinge_where_features_outnumber_rows(model):
+    rng = np.random.default_rng(0)
+    # Each row has one of 600 words, which is always of the same class: margins matter, likelihoods do not.
+    words = rng.integers(0, 600, 500)
+    X = sparse.csr_matrix((np.ones(500), (np.arange(500), words)), shape=(500, 600))
+    found = clone(model).fit(X, words % 2)
+    assert isinstance(found.loss_, (Logistic, PowerHinge))
+    shares = found.predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(shares.argmax(axis=1), found.predict(X))
+    assert isinstance(clone(model).set_params(loss="logistic").fit(X, words % 2).loss_, Logistic)
+    assert isinstance(clone(model).fit(X[:, :300], words % 2).loss_, Logistic)

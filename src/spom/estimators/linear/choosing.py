@@ -15,17 +15,8 @@ from spom.core.warning import warn
 from spom.errors import Unsupported
 from spom.estimators.checking import merged, operator
 from spom.estimators.linear.base import LinearModel
-from spom.estimators.linear.scaling import Scaling, by_size, common, measured
-from spom.estimators.linear.strength import (
-    LEAST_GAIN,
-    Choice,
-    Examples,
-    Path,
-    choose,
-    held_out,
-    is_surely_better,
-    is_wide,
-)
+from spom.estimators.linear.scaling import Scaling, common, measured
+from spom.estimators.linear.strength import Choice, Examples, Path, choose, held_out, is_surely_better, is_wide
 from spom.losses import MulticlassLogistic, MulticlassPowerHinge, PowerHinge
 from spom.penalties import SquaredL2, Zero
 
@@ -102,33 +93,26 @@ class Choosing(TakesPenalty, LinearModel):
         return _scaled(examples, self._scaling).X, theta
 
     def _choice(self, examples: Examples, penalty: Any, seed: int, path: Path | None) -> Choice:
-        """Choose strength and loss; also try another scale of the columns if there is one, and take the better."""
+        """Choose strength and loss; for few rows with similar columns also try one common scale, and take the better.
+
+        Few dense rows gain by it (docs: defaults): columns that vary little, as at the border of images, carry little
+        information.
+        """
         rows, losses = self._judges(examples), self._losses(examples.X)
         parts = held_out(rows, seed)
         choice = choose(_scaled(rows, self._scaling), losses, penalty, seed, path, parts)
-        other = self._other_scale(examples) if penalty is AUTO and is_auto(self.scale) else None
-        if other is None or choice.best is None:
+        few = examples.X.shape[0] <= FEW_ROWS and examples.intercept and self.loss_.target != "real"
+        if not few or penalty is not AUTO or not is_auto(self.scale):
+            return choice
+        other = common(examples.X, examples.weight)
+        if other is None:
             return choice
         # With the loss of the first choice alone: both losses gave other weights on 5 of 116 cuts, equally good ones.
-        least, near = (0.0, choice.best.multiple) if sparse.issparse(examples.X) else (LEAST_GAIN, None)
-        rival = choose(_scaled(rows, other), [choice.loss], penalty, seed, path, parts, near)
-        if not is_surely_better(rival, choice, least):
+        rival = choose(_scaled(rows, other), [choice.loss], penalty, seed, path, parts)
+        if not is_surely_better(rival, choice):
             return choice
         self._scaling = other
         return rival
-
-    def _other_scale(self, examples: Examples) -> Scaling | None:
-        """Return another scale for classes: sparse columns by a power of their size, few dense ones with one scale.
-
-        Texts about topics gain by the first. Few rows gain by the second (docs: defaults): columns that vary little, as
-        at the border of images, carry little information.
-        """
-        if self.loss_.target == "real":
-            return None
-        if sparse.issparse(examples.X):
-            return by_size(examples.X, self._scaling)
-        few = examples.X.shape[0] <= FEW_ROWS and examples.intercept
-        return common(examples.X, examples.weight) if few else None
 
     def _scales(self, kind: Any) -> bool:
         """Tell whether to learn as if columns were standardised."""

@@ -48,9 +48,8 @@ class OnlineClassifier(Online, LinearClassifier):
     scale : whether to learn as if dense columns were standardised. `coef_` is in the scale of X in any case; the
         penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and are divided only if their entries
         are more than 10 times larger or smaller than those of the median column. `"auto"` scales if the strength is
-        chosen, so a penalty object defines exactly the stated problem; with classes it may also give one scale to all
-        columns (up to a thousand dense rows, columns with about the same range) or larger scales to frequent features
-        (sparse data), if held-out rows prefer it. Streams are not scaled.
+        chosen, so a penalty object defines exactly the stated problem. Up to a thousand dense rows with classes,
+        whose columns have about the same range, may get one scale for all columns. Streams are not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once). `"auto"` is 20

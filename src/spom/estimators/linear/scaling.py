@@ -19,11 +19,6 @@ from spom.core.arrays import Floats
 # Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
 # polarity 3.3, sst5 3.2, ag_news 3.5, languages 3.5), numbers of the census next to one-hot columns by up to 200,000.
 FAR = 10.0
-# Sparse columns may be divided by this power of their root mean square, if held-out rows prefer it by a standard error.
-# Accuracy on other training rows of eight families (benchmarks/defaults/sparse_scales.py), mean and worst: +.0014 and
-# -.0017; powers of .5 and .75 +.0012 and -.0085, +.0007 and -.0137. They lose on documents that none of the learnt rows
-# came from: rare words are others there.
-POWER = 0.25
 # A column whose deviation is this small compared to its mean varies by rounding only: it is constant.
 ROUNDING = 1e-12
 # Dense columns are alike if none has a range of more than `FAR` times that of the median column, and at most this
@@ -125,24 +120,6 @@ def common(X: Any, weight: Floats | None) -> Scaling | None:
     plain = _dense(X, weight, True, True)
     size = float(np.sqrt(np.mean(plain.scale[varies] ** 2)))
     return Scaling(plain.center, np.full(X.shape[1], size))
-
-
-def by_size(X: Any, scaling: Scaling | None) -> Scaling | None:
-    """Return scales of sparse columns by their root mean square to the power `POWER`; None if these are all equal.
-
-    A rare feature then costs less for the same effect than a frequent one: the words of a topic are rare, and function
-    words are frequent. `scaling` is applied first. The median column keeps its scale.
-
-    >>> by_size(sparse.csr_matrix([[1.0, 4.0], [0.0, 4.0], [0.0, 4.0], [0.0, 4.0]]), None).scale.round(3).tolist()
-    [0.746, 1.254]
-    """
-    first = np.ones(X.shape[1]) if scaling is None else scaling.scale
-    squares = column_squares(X)[1] / first**2
-    met = squares > 0.0
-    if not met.any() or np.ptp(squares[met]) == 0.0:
-        return None
-    size = np.where(met, squares, np.median(squares[met])) ** (0.5 * POWER)
-    return Scaling(None, first * size / np.median(size))
 
 
 def from_mean_squares(square: Floats, filled: Floats) -> Scaling:

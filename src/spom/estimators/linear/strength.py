@@ -63,7 +63,7 @@ LEFT_OUT, LEFT_OUT_DEFAULT, LEFT_OUT_ERRORS = (*REAL, 3e-4, 1e-4, 3e-5, 1e-5), 3
 ZEROING, ZEROING_DEFAULT = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 0.01
 # The number of worse strengths in a row that ends the path.
 PATIENCE = 2
-# The share of the log-loss that one scale for all dense columns must save.
+# The share of the log-loss that another scale of the columns must save.
 LEAST_GAIN = 0.02
 
 
@@ -207,12 +207,11 @@ def choose(
     seed: int,
     path: Path | None = None,
     parts: list[Ints] | None = None,
-    near: float | None = None,
 ) -> Choice:
     """Choose the best strength for `penalty`, and the best of `losses`, the first of which is the default.
 
     `path` solves for each penalty of a sequence in turn; by default by two online passes, then one for each. `parts`
-    are those of `held_out`, if they are known. With `near`, only this multiple and its neighbours are tried.
+    are those of `held_out`, if they are known.
     """
     parts = held_out(examples, seed) if parts is None else parts
     form = penalty.elastic()
@@ -228,7 +227,6 @@ def choose(
     found: list[tuple[Trial, Any, list[Trial], float]] = []
     for loss in losses:
         size, multiples, default = grid_of(penalty, examples, loss)
-        multiples = tuple(m for m in multiples if near is None or near / 4.0 < m < 4.0 * near)
         run = _Run(seed, path, found[0][0] if found else None)
         trials = list(_trials(judges, loss, penalty, multiples, run))
         errors = REAL_ERRORS if loss.target == "real" else CLASSES_ERRORS
@@ -381,13 +379,13 @@ def _trials(judges: Judges, loss: Any, penalty: Any, multiples: Sequence[float],
             return
 
 
-def is_surely_better(rival: Choice, choice: Choice, least_gain: float) -> bool:
+def is_surely_better(rival: Choice, choice: Choice) -> bool:
     """Tell whether a choice for the same rows in another scale improves the log-loss by more than a standard error.
 
-    The gain must also be this share of the loss: two scales that are nearly the same differ by chance.
+    The gain must also be `LEAST_GAIN` of the loss: two scales that are nearly the same differ by chance.
     """
     if rival.best is None or choice.best is None or choice.weight is None:
         return False
     before, after = choice.best.losses, rival.best.losses
-    least = (1.0 - least_gain) * float(choice.weight @ before)
+    least = (1.0 - LEAST_GAIN) * float(choice.weight @ before)
     return float(choice.weight @ after) < least and surely_better(before, after, choice.weight, CLASSES_ERRORS)
