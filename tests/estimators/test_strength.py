@@ -405,15 +405,18 @@ def test_online_passes_end_at_the_optimum_where_columns_are_nearly_collinear():
 
 
 @named(CLASSIFIERS)
-def test_two_classes_may_take_the_squared_hinge_where_features_outnumber_rows(model):
+def test_two_classes_may_take_the_squared_hinge_if_features_outnumber_rows_and_one_is_rare(model):
     rng = np.random.default_rng(0)
-    # Each row has one of 600 words, which is always of the same class: margins matter, likelihoods do not.
+    # Each row has one of 600 words, which is always of the same class.
     words = rng.integers(0, 600, 500)
-    X = sparse.csr_matrix((np.ones(500), (np.arange(500), words)), shape=(500, 600))
-    found = clone(model).fit(X, words % 2)
-    assert isinstance(found.loss_, (Logistic, PowerHinge))
+    X, rare = sparse.csr_matrix((np.ones(500), (np.arange(500), words)), shape=(500, 600)), words % 8 == 0
+    found = clone(model).fit(X, rare)
+    assert [type(loss) for loss in found._losses(Examples(X, 2.0 * rare - 1.0, None, None, True))] == [
+        Logistic,
+        PowerHinge,
+    ]
     shares = found.predict_proba(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_array_equal(shares.argmax(axis=1), found.predict(X))
-    assert isinstance(clone(model).set_params(loss="logistic").fit(X, words % 2).loss_, Logistic)
-    assert isinstance(clone(model).fit(X[:, :300], words % 2).loss_, Logistic)
+    for params, rows, y in (({"loss": "logistic"}, X, rare), ({}, X[:, :300], rare), ({}, X, words % 2)):
+        assert isinstance(clone(model).set_params(**params).fit(rows, y).loss_, Logistic)
