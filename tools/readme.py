@@ -81,6 +81,7 @@ _NAMES = {
     "columns, pruned": 'the same, columns, `prune="auto"`',
     "dicts, pruned": 'the same, CRFsuite\'s features, `prune="auto"`',
     "pruned": 'the same, `prune="auto"`',
+    "MKLClassifier, pruned": 'the same, `prune="auto"`',
 }
 
 
