@@ -158,7 +158,9 @@ def test_a_tagger_says_which_epoch_was_kept_and_its_templates(spom: Command, fol
     assert re.search(
         r"^epoch \d+ of \d+ kept \(dev 1\.0000\): no better score after it, so training stopped early$", done.out, re.M
     )
-    assert re.search(r"^templates pos.* \(\d+ templates\); loss softmax-margin; penalty L1", done.out, re.M)
+    assert re.search(
+        r"^templates pos.* \(\d+ templates\); loss softmax-margin with a margin of 9\.47; penal", done.out, re.M
+    )
 
 
 def test_a_parser_names_its_stages(spom: Command, folder: Path, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ class ChoosingLesson:
         """Return (the choice, the number of rows it was made on)."""
         X, y, weight = self.rows.prepare(loaded)
         examples = Examples(X, y, weight, self.outputs, self.estimator.fit_intercept)
-        found = choose(examples, self.estimator._losses(X), self.penalty, self.seed)
+        found = choose(examples, self.estimator._losses(examples), self.penalty, self.seed)
         return Choice(found.penalty, found.loss, found.calibration, found.held), X.shape[0]
 
 
