@@ -106,8 +106,7 @@ class SequenceTagger(TakesPenalty, TakesCallbacks, TaggerModel):
     penalty : of single weights (`L1`, `ElasticNet`, `SquaredL2`), or of templates (`SparseMKL`, `GroupLasso`, `LqMKL`,
         `ElasticNetMKL`), as an object, or by name with a strength from the number of sentences. `"auto"` is
         `L1(.4 / N)` for phrases, `L1(.4 / (N + 200))` for other labels (`.4 / (N + 1000)` at a margin of 1); None is no
-        penalty. Losses are means over the
-        N sentences.
+        penalty. Losses are means over the N sentences.
     solver : `"online"`; `"batch"` continues from its result to the optimum of the log loss; with kernels
         `"frank-wolfe"` does. `"auto"` is online.
     tol : `"batch"` stops when the duality gap is at most tol times the objective (None: 1e-3). Online, under the log
