@@ -220,3 +220,15 @@ def test_a_tree_is_told_in_words() -> None:
     assert "bat ← ball (nmod), gold hit." in first.label
     assert "hit ← ROOT (root)." in first.label
     assert third.caption == "2 words"
+
+
+def test_scores_of_a_pipeline_are_percentages_in_the_order_of_its_stages() -> None:
+    scores = {"las": 0.5, "tokens": 1.0, "words": 0.99, "sentences": 0.875, "upos": 0.9, "mlas": 0.4, "bytes": 2000.0}
+    shown = tiles(Contents(title="m", task="pipeline", scores=scores))
+    assert [(tile.name, tile.value) for tile in shown] == [
+        ("Words", "99.00 %"),
+        ("Sentences", "87.50 %"),
+        ("UPOS", "90.00 %"),
+        ("LAS", "50.00 %"),
+        ("Model file", "2.0 kB"),
+    ]

@@ -13,6 +13,11 @@ FRACTIONS = {
     **{"f1": "F1", "uas": "UAS", "las": "LAS", "accuracy": "Accuracy", "precision": "Precision", "recall": "Recall"},
     **{"macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy"},
 }
+# The same for pipelines, whose other measures are combinations of these.
+MEASURES = {
+    **{"words": "Words", "sentences": "Sentences", "upos": "UPOS", "xpos": "XPOS", "feats": "Features"},
+    **{"lemmas": "Lemmas", "uas": "UAS", "las": "LAS"},
+}
 _EPOCH_COLUMNS = {
     **{"stage": "Stage", "epoch": "Epoch", "objective": "Objective", "loss": "Loss", "dev": "Dev"},
     **{"blocks_kept": "Blocks kept", "nonzeros": "Not zero", "per_second": "Per second", "seconds": "Seconds"},
@@ -99,9 +104,11 @@ def duration(seconds: float) -> str:
 
 def tiles(page: Contents) -> list[Tile]:
     """Return the numbers at the top: scores first, then the size of the model and the time of the run."""
-    scores = page.scores
-    found = [Tile(name, f"{100 * scores[key]:.2f} %") for key, name in FRACTIONS.items() if key in scores]
-    used = {*FRACTIONS, "blocks_kept", "nonzeros", "bytes", "seconds", "per_second", "tokens", "sentences", "rows"}
+    scores, names = page.scores, MEASURES if page.task == "pipeline" else FRACTIONS
+    found = [Tile(name, f"{100 * scores[key]:.2f} %") for key, name in names.items() if key in scores]
+    used = {*names, "blocks_kept", "nonzeros", "bytes", "seconds", "per_second", "tokens", "sentences", "rows"}
+    if page.task == "pipeline":
+        used |= {"alltags", "clas", "mlas", "blex"}
     found += [Tile(key.replace("_", " "), number(scores[key])) for key in scores if key not in used]
     if page.kept_blocks is not None:
         of = f"of {page.total_blocks:,}" if page.total_blocks else ""
