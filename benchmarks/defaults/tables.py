@@ -81,10 +81,11 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
     worst, count = min(rows), len(rows)
     change, share = (sum(row[k] for row in rows) / count for k in (0, 1))
     most, slowest = max(row[1] for row in rows), max(row[2] for row in rows)
+    what = "kernel values per prediction" if learner == "MKLClassifier" else "weights"
     return (
-        f'``{learner}`` with ``prune="auto"`` on {count} sets: on the mean {100 * (1 - share):.0f} % fewer weights and '
+        f'``{learner}`` with ``prune="auto"`` on {count} sets: on the mean {100 * (1 - share):.0f} % fewer {what} and '
         f"a change of the score of {change:+.4f}, worst {worst[0]:+.4f} ({worst[3]}). The set pruned least keeps "
-        f"{most:.2f} of its weights; CPU seconds are at most {slowest:.1f} times those without pruning."
+        f"{most:.2f} of them; CPU seconds are at most {slowest:.1f} times those without pruning."
     )
 
 
