@@ -166,3 +166,10 @@ def test_gram_matrices_and_few_rows() -> None:
     few = MKLClassifier([column(0), column(1)], prune="auto").fit(np.eye(4), [0, 1, 0, 1])
     assert "all are kept: 4 rows are too few to compare" in str(few.pruning_)
     assert "there is one kernel" in str(MKLClassifier([Linear()], prune="auto").fit(np.eye(4), [0, 1, 0, 1]).pruning_)
+
+
+def test_a_class_with_a_single_row_is_learnt_in_every_part() -> None:
+    X = np.random.default_rng(0).standard_normal((90, 3))
+    model = MKLClassifier([column(0), column(1)], prune="auto", random_state=0).fit(X, ["rare", *["usual"] * 89])
+    assert model.classes_.tolist() == ["rare", "usual"]
+    assert model.pruning_.selection.rows == 90

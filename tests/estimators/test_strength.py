@@ -420,3 +420,12 @@ def test_two_classes_may_take_the_squared_hinge_if_features_outnumber_rows_and_o
     np.testing.assert_array_equal(shares.argmax(axis=1), found.predict(X))
     for params, rows, y in (({"loss": "logistic"}, X, rare), ({}, X[:, :300], rare), ({}, X, words % 2)):
         assert isinstance(clone(model).set_params(**params).fit(rows, y).loss_, Logistic)
+
+
+def test_weights_say_whether_a_class_is_rare():
+    X, y = sparse.csr_matrix((40, 60)), np.where(np.arange(40) < 10, 1.0, -1.0)
+    model = OnlineClassifier()
+    model.loss_ = Logistic()
+    weight = np.where(y > 0.0, 3.0, 1.0)
+    assert len(model._losses(Examples(X, y, None, None, True))) == 2
+    assert len(model._losses(Examples(X, y, weight, None, True))) == 1

@@ -140,7 +140,7 @@ class Choosing(TakesPenalty, LinearModel):
         if not is_auto(self.loss) or self.loss_.target == "real":
             return [self.loss_]
         if self.loss_.target == "sign":
-            share = float(np.mean(examples.y > 0.0))
+            share = float(np.average(examples.y > 0.0, weights=examples.weights))
             return [self.loss_, PowerHinge(2.0)] if wide and min(share, 1.0 - share) < RARE else [self.loss_]
         found = [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
         return found[::-1] if wide else found

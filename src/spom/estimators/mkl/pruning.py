@@ -133,6 +133,10 @@ def selected_on_held_out(task: Task, seed: int) -> HeldOutSelection:
         told = f"all are kept: {rows.size} rows are too few to compare" if count > 1 else "there is one kernel"
         return HeldOutSelection(every, np.full(count, 1.0 / count), 0, time.perf_counter() - begin, (told,))
     folds = folds_of(task.y[rows], seed)
+    if hasattr(task.model, "classes_"):
+        # A row that is alone in its class is in all parts that are learnt from.
+        _, first, sizes = np.unique(task.y[rows], return_index=True, return_counts=True)
+        folds[first[sizes == 1]] = -1
     parts = [(rows[folds != k], rows[folds == k]) for k in range(FOLDS)]
     share = task.weight[np.concatenate([held for _, held in parts])]
     share = share / share.sum()
