@@ -86,7 +86,7 @@ Models = dict[str, Callable[[int], Any]]
 
 
 def main(part: str = "") -> None:
-    """Print all tables, or the named one: classes, numbers, kernels, keel, keel-kernels or wooldridge."""
+    """Print all tables, or the named one: classes, numbers, kernels, keel or wooldridge (also with "-kernels")."""
     folder = os.environ.get("SPOM_UNSEEN")
     if not folder or not Path(folder).is_dir():
         print("  (skipped: set SPOM_UNSEEN to the folder that benchmarks/unseen.R has filled)")
@@ -109,6 +109,9 @@ def main(part: str = "") -> None:
             _compare(Path(folder), "keel with kernels, accuracy", keel, _kernels(), 0.6, 2, most=1100)
         if part in ("", "wooldridge"):
             _compare(Path(folder), "wooldridge, R2", wooldridge, _regressors(), 0.7, 5, most=5000, real=True)
+        if part in ("", "wooldridge-kernels"):
+            models = _kernel_regressors()
+            _compare(Path(folder), "wooldridge with kernels, R2", wooldridge, models, 0.6, 2, most=800, real=True)
 
 
 def _read(folder: Path, name: str, columns: tuple[str, ...], real: bool, most: int) -> tuple[Any, Any]:
@@ -168,20 +171,41 @@ def _regressors() -> dict[str, Models]:
 
 
 def _kernels() -> dict[str, Models]:
-    from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC
 
     from spom import MKLClassifier
 
-    grid = [
-        {"svc__kernel": ["linear"]},
-        {"svc__kernel": ["poly"], "svc__degree": [2], "svc__coef0": [1]},
-        {"svc__kernel": ["rbf"], "svc__gamma": ["auto", 0.01, 0.1]},
-    ]
-    costs = {"svc__C": [0.1, 1.0, 10.0, 100.0]}
     ours: Models = {"MKLClassifier": lambda seed: _scaled(MKLClassifier(random_state=seed, verbose=0))}
-    peers: Models = {"SVC, grid": lambda seed: GridSearchCV(_scaled(SVC()), [{**part, **costs} for part in grid], cv=3)}
-    return {"ours": ours, "scaled": peers}
+    return {"ours": ours, "scaled": {"SVC, grid": lambda seed: _grid(SVC(), "auto", {"C": [0.1, 1.0, 10.0, 100.0]})}}
+
+
+def _kernel_regressors() -> dict[str, Models]:
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.preprocessing import StandardScaler
+
+    from spom import MKLRegressor
+
+    def ridge(seed: int) -> Any:
+        model = _grid(KernelRidge(), None, {"alpha": [1e-3, 1e-2, 0.1, 1.0, 10.0]})
+        return TransformedTargetRegressor(model, transformer=StandardScaler())
+
+    ours: Models = {"MKLRegressor": lambda seed: _scaled(MKLRegressor(random_state=seed))}
+    return {"ours": ours, "scaled": {"KernelRidge, grid": ridge}}
+
+
+def _grid(model: Any, gamma: Any, strengths: dict[str, list[float]]) -> Any:
+    """Return the model behind a scaler, with kernel, width and strength from three folds; `gamma` is 1 / columns."""
+    from sklearn.model_selection import GridSearchCV
+
+    grid: list[dict[str, list[Any]]] = [
+        {"kernel": ["linear"]},
+        {"kernel": ["poly"], "degree": [2], "coef0": [1]},
+        {"kernel": ["rbf"], "gamma": [gamma, 0.01, 0.1]},
+    ]
+    name = type(model).__name__.lower()
+    named = [{f"{name}__{key}": values for key, values in {**part, **strengths}.items()} for part in grid]
+    return GridSearchCV(_scaled(model), named, cv=3)
 
 
 def _compare(

@@ -23,28 +23,34 @@ from sklearn.preprocessing import StandardScaler
 import spom
 from benchmarks.defaults.kernels import peer
 from benchmarks.defaults.sets import SETS
+from spom.estimators.checking import merged
+from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.judging import surely_better
 from spom.estimators.mkl import classifier, pairs
-from spom.solvers.mkl.pairs import duels, pair_machines, votes
+from spom.solvers.mkl.pairs import pair_machines
 
 OUT = Path(__file__).parent / "results" / "kernel_pairs.json"
 SPLITS, MOST_TEST, LEAST_ROWS = 3, 1000, 4
 TABLES = {
-    **{"iris": (70,), "wine": (80,), "breast_cancer": (80, 280), "digits": (120, 500), "landsat": (120, 500)},
-    **{"letter": (300, 600), "pendigits": (120, 500), "mfeat": (120,), "adult": (100, 250, 600)},
+    **{"iris": (70,), "wine": (80,), "breast_cancer": (80, 280), "digits": (120, 500), "landsat": (120, 500, 1800)},
+    **{"letter": (300, 600, 1800), "pendigits": (120, 500, 1800), "mfeat": (120,), "adult": (100, 250, 600)},
 }
 PAIRS, PAIR_SIZES = ("digits", "letter", "landsat", "pendigits"), (60, 200)
 NUMBERS = {"diabetes": (200,), "cpu_act": (150, 300), "adult-hours": (150, 300), "mfeat-moment": (150, 300)}
 CUTS = ((1 / 3, 2 / 3), (0.5,), (0.75,))
 # The share of wrong labels, the columns, how many of them are informative, and the share of the first class.
 GENERATED = ((0.3, 5, 3, 0.7), (0.4, 8, 2, 0.7), (0.1, 60, 10, None), (0.2, 20, 5, None))
-RULES = [
-    (name, cost, errors)
+# Weights and C that are the default, the standard errors needed to leave them, and the widths of kernels alone.
+Rule = tuple[str, float, float, tuple[float, ...]]
+RULES: list[Rule] = [
+    (name, cost, errors, widths)
     for name in ("learnt", "equal")
     for cost in (0.5, 2.0, 8.0, 32.0)
     for errors in (0, 0.5, 1, 1.5, 2)
+    for widths in ((1.0,), (1.0, 2.0, 0.5), (1.0, 2.0, 0.5, 0.25))
 ]
-Key = tuple[str, float]
+# The name of the weights, the multiple of the width, and C.
+Key = tuple[str, float, float]
 
 
 class Problem(NamedTuple):
@@ -110,43 +116,40 @@ def _split(problem: Problem, seed: int) -> tuple[Any, Any, Any, Any]:
 def scores(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> Scores:
     """Return the scores of all kinds of weights at all C."""
     kept: dict[str, Any] = {}
-    fitted = pairs.fitted_machine
 
     def choose(rows: Any, learnt: Any, seed: int) -> Any:
-        kept["rows"], names = rows, pairs._candidates(learnt, rows.sizes)
-        data = (rows.y, rows.weight, pairs._folds(rows.y, seed))
-        found = {
-            name: pairs._right(pairs._sum(rows.grams, w, rows.sizes), data, pairs.COSTS) for name, w in names.items()
-        }
-        kept["right"] = {(name, c): own[k] > 0 for name, own in found.items() for k, c in enumerate(pairs.COSTS)}
-        kept["names"] = names
-        return pairs.Machine("learnt", learnt, pairs.DEFAULT, 0, {})
+        kept["rows"], kept["every"] = rows, pairs.candidates(rows, learnt)
+        kept["right"] = [pairs.rights(rows, weights, seed) for weights in kept["every"]]
+        return pairs.Machine(kept["every"][0])
 
-    def fit(rows: Any, machine: Any, kernels: Any, X: Any) -> Any:
-        kept["kernels"], kept["X"] = kernels, X
-        return fitted(rows, machine, kernels, X)
-
-    with patch.object(classifier, "chosen_machine", choose), patch.object(classifier, "fitted_machine", fit):
+    with patch.object(classifier, "chosen_machine", choose):
         model = spom.MKLClassifier(random_state=seed, verbose=0).fit(X, y)
-    rows, gold, test = kept["rows"], np.searchsorted(model.classes_, y_test), {}
-    blocks = [kernel.block(X_test, kept["X"]) for kernel in kept["kernels"]]
-    for name, w in kept["names"].items():
-        K, B = (pairs._sum(grams, w, rows.sizes) for grams in (rows.grams, blocks))
-        for cost, alpha in zip(pairs.COSTS, pair_machines(K, rows.y, rows.weight, pairs.COSTS), strict=True):
-            shift = pairs._shift(alpha, rows.y)
-            found = votes(duels(B, alpha, rows.y) + shift - shift.T).argmax(axis=1)
-            test[name, cost] = float((found == gold).mean())
-    return Scores(kept["right"], rows.weight, test)
+    rows, gold = kept["rows"], np.searchsorted(model.classes_, y_test)
+    # `fit` orders equal rows as one: the rows of the Gram matrices are those of the merged data.
+    X = merged(X, np.searchsorted(model.classes_, y), None)[0] if len(X) <= FEW_ROWS else X
+    blocks = rows._replace(grams=[kernel.block(X_test, X) for kernel in rows.kernels])
+    right, test = {}, {}
+    for weights, own in zip(kept["every"], kept["right"], strict=True):
+        key = weights.name, weights.width
+        right |= {(*key, cost): found > 0 for cost, found in zip(pairs.COSTS, own, strict=True)}
+        B, machines = blocks.sum(weights), pair_machines(rows.sum(weights), rows.y, rows.weight, pairs.COSTS)
+        for cost, alpha in zip(pairs.COSTS, machines, strict=True):
+            test[*key, cost] = float((pairs.predicted(B, alpha, rows.y) == gold).mean())
+    return Scores(right, rows.weight, test)
 
 
-def taken(found: Scores, rule: tuple[str, float, float]) -> Key:
+def taken(found: Scores, rule: Rule) -> Key:
     """Return what a rule takes: its default, or the best if that is surely better."""
-    name, cost, errors = rule
-    shares = {key: round(float(np.average(own, weights=found.weight)), 9) for key, own in found.right.items()}
+    name, cost, errors, widths = rule
+    shares = {
+        key: round(float(np.average(own, weights=found.weight)), 9)
+        for key, own in found.right.items()
+        if key[1] in widths
+    }
     names = [name, *dict.fromkeys(key[0] for key in shares if key[0] != name)]
-    best = max(shares, key=lambda key: (shares[key], -names.index(key[0]), -abs(np.log(key[1] / cost))))
-    high, low = (found.right[key].astype(float) for key in (best, (name, cost)))
-    return best if surely_better(high, low, found.weight, errors) else (name, cost)
+    best = max(shares, key=lambda key: (shares[key], -names.index(key[0]), -abs(np.log(key[2] / cost))))
+    high, low = (found.right[key].astype(float) for key in (best, (name, 1.0, cost)))
+    return best if surely_better(high, low, found.weight, errors) else (name, 1.0, cost)
 
 
 def _rounded(number: float) -> float:
@@ -161,7 +164,7 @@ def main() -> None:
         for seed in range(SPLITS):
             X, y, X_test, y_test = _split(problem, seed)
             found = scores(X, y, X_test, y_test, seed)
-            other = peer().fit(X, y).score(X_test, y_test)
+            other = peer(X.shape[1]).fit(X, y).score(X_test, y_test)
             gaps.setdefault(problem.family, []).append([found.test[taken(found, rule)] - other for rule in RULES])
     means = np.array([np.mean(rows, axis=0) for rows in gaps.values()])
     every = np.concatenate([np.array(rows) for rows in gaps.values()])

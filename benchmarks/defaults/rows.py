@@ -24,7 +24,7 @@ import spom
 # The module for each kind of data; a module has `run(kind, sets, learners) -> Iterator[Row]`.
 KINDS = {
     **{"classification": "linear", "regression": "linear"},
-    **{"tagging": "taggers", "parsing": "parsers", "kernels": "kernels"},
+    **{"tagging": "taggers", "parsing": "parsers", "kernels": "kernels", "kernel-numbers": "kernels"},
 }
 
 

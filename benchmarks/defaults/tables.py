@@ -39,6 +39,12 @@ TABLES: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         ["SVC, best kernel"],
         [],
     ),
+    "kernel-numbers": (
+        "R2 on test rows, standardised columns",
+        ["MKLRegressor", "MKLRegressor, pruned"],
+        ["KernelRidge, best kernel"],
+        [],
+    ),
 }
 
 
@@ -81,7 +87,7 @@ def pruned(found: dict[str, dict[str, tuple[float, float, float, int]]], learner
     worst, count = min(rows), len(rows)
     change, share = (sum(row[k] for row in rows) / count for k in (0, 1))
     most, slowest = max(row[1] for row in rows), max(row[2] for row in rows)
-    what = "kernel values per prediction" if learner == "MKLClassifier" else "weights"
+    what = "kernel values per prediction" if learner.startswith("MKL") else "weights"
     return (
         f'``{learner}`` with ``prune="auto"`` on {count} sets: on the mean {100 * (1 - share):.0f} % fewer {what} and '
         f"a change of the score of {change:+.4f}, worst {worst[0]:+.4f} ({worst[3]}). The set pruned least keeps "
@@ -124,6 +130,7 @@ def main() -> None:
         "tagging": "Taggers",
         "parsing": "Parsers",
         "kernels": "Kernels",
+        "kernel-numbers": "Kernels, numbers",
     }.items():
         out += [name, "~" * len(name), "", *lines(kind)]
     PAGE.write_text("\n".join(out).rstrip("\n") + "\n")

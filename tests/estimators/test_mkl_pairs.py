@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import spom
 from spom import MKLClassifier
 from spom.estimators.checking import merged
-from spom.estimators.mkl.pairs import Machine, Rows, chosen_machine
+from spom.estimators.mkl.pairs import Machine, Rows, Weights, chosen_machine
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
@@ -125,7 +125,7 @@ def test_weights_that_do_not_hold_on_other_rows_are_left() -> None:
     good, bad = Gaussian(1.0).block(X), noise @ noise.T / 150.0
     sizes = np.array([np.diagonal(k).mean() for k in (good, bad)])
     machine = chosen_machine(Rows([good, bad], sizes, Y, np.ones(150)), np.array([0.1, 0.9]), 0)
-    assert machine.weights[0] >= 0.5
+    assert machine.weights.kernels[0] >= 0.5
     assert machine.held == 150
 
 
@@ -134,9 +134,35 @@ def test_a_kernel_of_zeros_has_no_weight() -> None:
     assert model.selected_.tolist() == [1]
 
 
+def squares_of_a_board(rows: int, seed: int) -> tuple[Any, Any]:
+    """Return points in a square, and the colours of a board of 8 by 8 fields."""
+    x = np.random.default_rng(seed).uniform(0.0, 8.0, (rows, 2))
+    return x, np.floor(x).sum(axis=1).astype(np.int64) % 2
+
+
+def test_a_width_that_the_data_chose_is_changed_if_another_is_better(tmp_path: Path) -> None:
+    x, y = squares_of_a_board(500, 0)
+    x_test, y_test = squares_of_a_board(500, 1)
+    model = MKLClassifier([Gaussian()], precision="double", random_state=0).fit(x, y)
+    wide = Gaussian().fitted(x).variance
+    (narrow,) = model._model.kernels
+    assert wide is not None
+    assert narrow.variance == pytest.approx(wide / 16.0)
+    cost = 1.0 / (model.penalty_.strength * y.size)
+    peer = SVC(kernel="precomputed", C=cost, tol=1e-8).fit(narrow.block(x) + 1.0, y)
+    assert (model.predict(x_test) == peer.predict(narrow.block(x_test, x) + 1.0)).mean() > 0.99
+    given = MKLClassifier([Gaussian(wide)], random_state=0).fit(x, y)
+    assert given._model.kernels[0].variance == wide
+    assert model.score(x_test, y_test) > given.score(x_test, y_test) + 0.1
+    model.save(tmp_path / "board.spom")
+    again = spom.load_model(tmp_path / "board.spom")
+    np.testing.assert_array_equal(again.decision_function(x_test), model.decision_function(x_test))
+
+
 def test_a_choice_is_told_in_words() -> None:
-    weights, shares = np.ones(2), {("1 alone", 2.0): 0.875}
-    assert Machine("1 alone", weights, 2.0, 40, shares).told() == "kernel 1 alone, C 2: 87.5% of 40 held-out rows right"
-    assert (
-        Machine("learnt", weights, 8.0, 0, {}).told() == "kernels as the penalty weighs them, too few rows to compare"
-    )
+    alone = Machine(Weights("1 alone", np.ones(2)), 2.0, 40, 0.875)
+    assert alone.told() == "kernel 1 alone, C 2: 87.5% of 40 held-out rows right"
+    narrow = Machine(Weights("1 alone", np.ones(2), 0.5), 2.0, 40, 0.875)
+    assert narrow.told() == "kernel 1 alone, with 0.5 of its width, C 2: 87.5% of 40 held-out rows right"
+    plain = Machine(Weights("learnt", np.ones(2)), 8.0)
+    assert plain.told() == "kernels as the penalty weighs them, too few rows to compare"

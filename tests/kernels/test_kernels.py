@@ -232,3 +232,18 @@ def test_the_widths_of_a_laplacian_kernel_make_units_and_constant_features_irrel
         Laplacian().block(X)
     with pytest.raises(ValueError, match="width"):
         Laplacian([1.0, 0.0])
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 2.0])
+@pytest.mark.parametrize("kernel", [k for k in (p.values[0] for p in EVERY) if k.has_width], ids=repr)
+def test_another_width_is_a_power_of_the_kernel(kernel: Any, factor: float) -> None:
+    wide, power = kernel.widened(factor)
+    scaled = [[naive(kernel, x / factor, z / factor) for z in Z] for x in X]
+    np.testing.assert_allclose(wide.block(X, Z), scaled, rtol=1e-12)
+    np.testing.assert_allclose(kernel.block(X, Z) ** power, scaled, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian()], ids=repr)
+def test_a_width_that_is_not_known_cannot_be_changed(kernel: Any) -> None:
+    with pytest.raises(ValueError, match="take it from data with fitted"):
+        kernel.widened(2.0)

@@ -26,6 +26,8 @@ class Kernel(Parameters):
     positive: ClassVar[bool] = True
     # "vectors", or "indices" of items of a fixed set.
     takes: ClassVar[str] = "vectors"
+    # Whether K has a width: then `widened` returns it with another one.
+    has_width: ClassVar[bool] = False
 
     @property
     def sparse(self) -> bool:
@@ -48,6 +50,10 @@ class Kernel(Parameters):
     def fitted(self, X: Any) -> Kernel:
         """Return the kernel with the parameters that it learns from the training data; most kernels learn none."""
         return self
+
+    def widened(self, factor: float) -> tuple[Kernel, float]:
+        """Return (the fitted kernel with its width times `factor`, the power of K that is equal to it)."""
+        raise NotImplementedError  # kernels that declare `has_width` have their own
 
     # --- what users call ---------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class Gaussian(Kernel):
     """
 
     of_products = True
+    has_width = True
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance
@@ -45,11 +46,23 @@ class Gaussian(Kernel):
         spread = float(squares(A).mean()) - float(center @ center) if A.shape[0] else 0.0
         return Gaussian(0.5 * spread if spread > 0 else 1.0)
 
-    def _of_products(self, P: Reals, x: Reals, z: Reals) -> Reals:
+    def widened(self, factor: float) -> tuple[Gaussian, float]:
+        """Return (the kernel with its width times `factor`, the power of K that is equal to it).
+
+        >>> Gaussian(2.0).widened(0.5)
+        (Gaussian(variance=0.5), 4.0)
+        """
+        return Gaussian(self._known() * factor**2), factor**-2
+
+    def _known(self) -> float:
         if self.variance is None:
             raise ValueError("Gaussian() has no variance yet: give one, or take it from data with fitted(X)")
+        return self.variance
+
+    def _of_products(self, P: Reals, x: Reals, z: Reals) -> Reals:
+        factor = -0.5 / self._known()
         D = distances(P, x, z)
-        D *= D.dtype.type(-0.5 / self.variance)
+        D *= D.dtype.type(factor)
         return np.exp(D, out=D)
 
     def _diagonal(self, X: object) -> Reals:

@@ -31,6 +31,8 @@ class Laplacian(Kernel):
     array([1.    , 0.3679])
     """
 
+    has_width = True
+
     def __init__(self, width: float | Sequence[float] | None = None) -> None:
         self.width = width
         self._check()
@@ -51,10 +53,22 @@ class Laplacian(Kernel):
             return Laplacian(1.0)
         return Laplacian((np.where(varies, spread, spread.max()) * int(varies.sum())).tolist())
 
-    def _block(self, X: Any, Z: Any) -> Reals:
+    def widened(self, factor: float) -> tuple[Laplacian, float]:
+        """Return (the kernel with its widths times `factor`, the power of K that is equal to it).
+
+        >>> Laplacian(2.0).widened(0.5)
+        (Laplacian(width=1.0), 2.0)
+        """
+        width = np.asarray(self._known(), dtype=np.float64) * factor
+        return Laplacian(width.tolist()), 1.0 / factor
+
+    def _known(self) -> float | Sequence[float]:
         if self.width is None:
             raise ValueError("Laplacian() has no width yet: give one, or take it from data with fitted(X)")
-        width = np.asarray(self.width, dtype=np.float64)
+        return self.width
+
+    def _block(self, X: Any, Z: Any) -> Reals:
+        width = np.asarray(self._known(), dtype=np.float64)
         if width.ndim and width.size != X.shape[1]:
             raise ValueError(f"Laplacian has {width.size} widths; the data have {X.shape[1]} features")
         left, right = ((A.toarray() if scipy.sparse.issparse(A) else A) / width for A in (X, Z))

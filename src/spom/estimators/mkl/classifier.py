@@ -82,8 +82,9 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     loss : `"hinge"`, `"log"` (gives probabilities) or `"perceptron"`.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2` (a plain sum of
         the kernels), or any other with such a form. `"auto"` is `SparseMKL` with a strength from held-out rows; with at
-        most 20 kernels they may also choose equal weights or a single kernel (`mkl.pairs`). For the name of another
-        penalty the strength is chosen on held-out rows (`mkl.choosing`); None is no penalty.
+        most 20 kernels they may also choose equal weights or a single kernel, with another width unless that was given
+        (`mkl.pairs`). For the name of another penalty the strength is chosen on held-out rows (`mkl.choosing`); None is
+        no penalty.
     solver : `"online"`, or `"frank-wolfe"`, which stops at a gap of `tol` times the objective; `"auto"` is online.
     update : of the online solver: `"dual-averaging"` (`solvers.mkl.dual_averaging`: exact zeros, kernels scaled to a
         mean diagonal of one) or `"forward-backward"` (`solvers.mkl.online`); `"auto"` is dual averaging for the hinge
@@ -339,16 +340,22 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         own, among = np.array(blocks.order), len(self.blocks_)
         found = fit_kernels(blocks, problem, X, trainer, self._options(blocks, trainer), among=among)
         sizes = np.asarray(problem.mean_squares())
-        rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight)
+        # `fitted` returns another kernel only if it learnt something, such as a width, from the data.
+        free = tuple(m for m, k in enumerate(blocks.kernels) if k is not self.blocks_[own[m]] and k.has_width)
+        rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight, blocks.kernels, free)
         machine = chosen_machine(rows, found.block_weights[own], self._seed(trainer))
         self.penalty_ = with_strength(self.penalty_, float(f"{1.0 / (machine.cost * total):.3g}"))
         tell(f"penalty {self.penalty_!r}, {machine.told()}", self.verbose, type(self).__name__)
-        found.model, norms = fitted_machine(rows, machine, blocks.kernels, X)
+        found.model, norms = fitted_machine(rows, machine, X)
         found.model.kept = own[found.model.kept]
+        weights = machine.weights.kernels
         found.block_weights, found.block_norms = np.zeros(among), np.zeros(among)
-        found.block_weights[own], found.block_norms[own] = machine.weights, norms
+        found.block_weights[own], found.block_norms[own] = weights, norms
         # The last entry of the history describes the model, as in other fits.
-        shares = {"blocks_kept": int(np.count_nonzero(machine.weights)), "block_norms": found.block_norms.tolist()}
+        shares = {
+            "blocks_kept": int(np.count_nonzero(weights)),
+            "block_norms": found.block_norms.tolist(),
+        }
         found.history[-1] |= {**shares, "block_weights": found.block_weights.tolist()}
         return found
 

@@ -3,12 +3,13 @@
 The penalty weighs kernels by how well they fit the training rows, and a kernel that fits these less well may do better
 on others. So three folds of the rows compare the weights learnt with the penalty, equal weights, and each kernel
 alone, each at several values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`).
-The penalty's weights at the default C are kept unless another choice is right more often by more than 1.5 standard
-errors.
+A kernel alone whose width the data chose is also tried with other widths. The penalty's weights at the default C are
+kept unless another choice is right more often by more than 1.5 standard errors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,13 @@ import numpy as np
 from spom.core.arrays import Floats, Ints
 from spom.estimators.linear.judging import surely_better
 from spom.estimators.mkl.model import KernelModel
+from spom.kernels.base import Kernel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
 # Values of C from strong to weak, the default, and the standard errors needed to leave it (see docs, defaults).
 COSTS, DEFAULT, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 2.0, 1.5
+# The multiples of the width that a kernel alone is also tried with.
+WIDTHS = (2.0, 0.5, 0.25)
 # The maximum number of rows for the choice, and the number of folds; with fewer rows than `FEW` there is no choice.
 MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.
@@ -28,31 +32,64 @@ MANY_CLASSES = 100
 TOLERANCE = 1e-6
 
 
-class Machine(NamedTuple):
-    """Weights of kernels scaled to a mean diagonal of one, their name, C, number of held-out rows, and accuracies."""
+class Weights(NamedTuple):
+    """Weights of kernels scaled to a mean diagonal of one, and what the width of a kernel alone is multiplied by."""
 
     name: str
-    weights: Floats
-    cost: float
-    held: int
-    shares: dict[tuple[str, float], float]
+    kernels: Floats
+    width: float = 1.0
+
+    def told(self) -> str:
+        """Describe the weights."""
+        kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
+        wide = "" if self.width == 1.0 else f", with {self.width:g} of its width"
+        return kernels.get(self.name, f"kernel {self.name}{wide}")
+
+
+class Machine(NamedTuple):
+    """Weights, C, the number of held-out rows, and the share of these that was right."""
+
+    weights: Weights
+    cost: float = DEFAULT
+    held: int = 0
+    share: float = 0.0
 
     def told(self) -> str:
         """Describe the choice and its reason."""
-        kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
-        what = kernels.get(self.name, f"kernel {self.name}")
         if not self.held:
-            return f"{what}, too few rows to compare"
-        return f"{what}, C {self.cost:g}: {self.shares[self.name, self.cost]:.1%} of {self.held} held-out rows right"
+            return f"{self.weights.told()}, too few rows to compare"
+        return f"{self.weights.told()}, C {self.cost:g}: {self.share:.1%} of {self.held} held-out rows right"
 
 
 class Rows(NamedTuple):
-    """Gram matrices as arrays, the mean of each diagonal, and the class and weight of each row."""
+    """Gram matrices as arrays, the mean of each diagonal, and the class and weight of each row.
+
+    `kernels` are those of the matrices, unless these were given. `free` are the numbers of the kernels whose widths the
+    data chose.
+    """
 
     grams: list[Any]
     sizes: Floats
     y: Ints
     weight: Floats
+    kernels: Sequence[Kernel] = ()
+    free: tuple[int, ...] = ()
+
+    def some(self, rows: Ints) -> Rows:
+        """Return some of the rows."""
+        grams = [gram[np.ix_(rows, rows)] for gram in self.grams]
+        return self._replace(grams=grams, y=self.y[rows], weight=self.weight[rows])
+
+    def gram(self, m: int, width: float) -> Any:
+        """Return Gram matrix m with a multiple of its kernel's width."""
+        return self.grams[m] if width == 1.0 else self.grams[m] ** self.kernels[m].widened(width)[1]
+
+    def sum(self, weights: Weights) -> Any:
+        """Return the weighted sum of Gram matrices scaled to a mean diagonal of one."""
+        found = np.zeros_like(self.grams[0])
+        for m in np.flatnonzero(weights.kernels).tolist():
+            found += self.gram(m, weights.width) * found.dtype.type(weights.kernels[m] / self.sizes[m])
+        return found
 
 
 def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
@@ -60,30 +97,31 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     some = np.flatnonzero(rows.weight > 0.0)
     some = np.sort(np.random.default_rng(seed).permutation(some)[:MOST])
     if some.size < FEW:
-        return Machine("learnt", learnt, DEFAULT, 0, {})
-    y, weight = rows.y[some], rows.weight[some]
-    grams, folds = [gram[np.ix_(some, some)] for gram in rows.grams], folds_of(y, seed)
-    names = _candidates(learnt, rows.sizes)
-    right: dict[tuple[str, float], Floats] = {}
-    for name, weights in names.items():
-        own = _right(_sum(grams, weights, rows.sizes), y, weight, folds)
-        right |= {(name, cost): found for cost, found in zip(COSTS, own, strict=True)}
-    default = ("learnt", DEFAULT)
-    shares = {key: float(np.average(own, weights=weight)) for key, own in right.items()}
+        return Machine(Weights("learnt", learnt))
+    rows = rows.some(some)
+    every = candidates(rows, learnt)
+    right = [own for weights in every for own in rights(rows, weights, seed)]
+    keys = [(weights, cost) for weights in every for cost in COSTS]
+    shares = [float(np.average(own, weights=rows.weight)) for own in right]
+    default = COSTS.index(DEFAULT)
     # Ties go to the first weights, and to the C nearest to the default.
-    best = max(shares, key=lambda key: (round(shares[key], 9), -[*names].index(key[0]), -abs(np.log(key[1] / DEFAULT))))
-    name, cost = best if surely_better(right[best], right[default], weight, ERRORS) else default
-    return Machine(name, names[name], cost, int(some.size), shares)
+    best = max(
+        range(len(keys)), key=lambda k: (round(shares[k], 9), -(k // len(COSTS)), -abs(np.log(keys[k][1] / DEFAULT)))
+    )
+    if not surely_better(right[best], right[default], rows.weight, ERRORS):
+        best = default
+    return Machine(*keys[best], int(some.size), shares[best])
 
 
-def _candidates(learnt: Floats, sizes: Floats) -> dict[str, Floats]:
-    """Return weights by name; a kernel that is zero on all rows gets no weight."""
-    on = (sizes > 0.0).astype(np.float64)
+def candidates(rows: Rows, learnt: Floats) -> list[Weights]:
+    """Return the weights to compare, those of the penalty first; a kernel that is zero on all rows gets no weight."""
+    on = (rows.sizes > 0.0).astype(np.float64)
     equal = on / max(1.0, float(on.sum()))
-    learnt = learnt / learnt.sum() if learnt.any() else equal
-    if np.count_nonzero(on) < 2:
-        return {"learnt": learnt}
-    return {"learnt": learnt, "equal": equal, **{f"{m} alone": np.eye(on.size)[m] for m in np.flatnonzero(on)}}
+    found = [Weights("learnt", learnt / learnt.sum() if learnt.any() else equal)]
+    if np.count_nonzero(on) > 1:
+        found.append(Weights("equal", equal))
+        found += [Weights(f"{m} alone", np.eye(on.size)[m]) for m in np.flatnonzero(on).tolist()]
+    return found + [Weights(f"{m} alone", np.eye(on.size)[m], width) for m in rows.free for width in WIDTHS]
 
 
 def folds_of(y: Any, seed: int) -> Ints:
@@ -95,24 +133,22 @@ def folds_of(y: Any, seed: int) -> Ints:
     return folds
 
 
-def _sum(grams: list[Any], weights: Floats, sizes: Floats) -> Any:
-    """Return the weighted sum of Gram matrices scaled to a mean diagonal of one."""
-    found = np.zeros_like(grams[0])
-    for m in np.flatnonzero(weights).tolist():
-        found += grams[m] * grams[m].dtype.type(weights[m] / sizes[m])
-    return found
-
-
-def _right(K: Any, y: Ints, weight: Floats, folds: Ints) -> Floats:
+def rights(rows: Rows, weights: Weights, seed: int) -> Floats:
     """Return (costs, rows): whether each row is right at each C, by a machine learnt without it."""
+    K, y, folds = rows.sum(weights), rows.y, folds_of(rows.y, seed)
     found = np.zeros((len(COSTS), y.size))
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         block = K[np.ix_(test, train)]
-        for c, alpha in enumerate(pair_machines(K[np.ix_(train, train)], y[train], weight[train], COSTS)):
-            f, shift = duels(block, alpha, y[train]), _shift(alpha, y[train])
-            found[c, test] = votes(f + shift - shift.T).argmax(axis=1) == y[test]
+        machines = pair_machines(K[np.ix_(train, train)], y[train], rows.weight[train], COSTS)
+        found[:, test] = [predicted(block, alpha, y[train]) == y[test] for alpha in machines]
     return found
+
+
+def predicted(block: Any, alpha: Floats, owner: Ints) -> Ints:
+    """Return the class with most votes of each row of a block between rows and training rows of classes `owner`."""
+    shift = _shift(alpha, owner)
+    return np.asarray(votes(duels(block, alpha, owner) + shift - shift.T).argmax(axis=1))
 
 
 def _shift(alpha: Floats, owner: Ints) -> Floats:
@@ -123,19 +159,21 @@ def _shift(alpha: Floats, owner: Ints) -> Floats:
     return found
 
 
-def fitted_machine(rows: Rows, machine: Machine, kernels: list[Any], X: Any) -> tuple[KernelModel, Floats]:
+def fitted_machine(rows: Rows, machine: Machine, X: Any) -> tuple[KernelModel, Floats]:
     """Return (the model, the norm of each kernel's block) of a machine learnt from all rows."""
-    K = _sum(rows.grams, machine.weights, rows.sizes)
-    alpha = pair_machines(K, rows.y, rows.weight, [machine.cost], TOLERANCE)[0]
+    every, width = machine.weights.kernels, machine.weights.width
+    alpha = pair_machines(rows.sum(machine.weights), rows.y, rows.weight, [machine.cost], TOLERANCE)[0]
     shift = _shift(alpha, rows.y)
-    on, columns = np.flatnonzero(machine.weights), np.flatnonzero(alpha.any(axis=1))
+    on, columns = np.flatnonzero(every), np.flatnonzero(alpha.any(axis=1))
     owner, alpha = rows.y[columns], alpha[columns]
-    weights, share = machine.weights[on], machine.weights[on] / rows.sizes[on]
-    norms = np.zeros(machine.weights.size)
+    weights, share = every[on], every[on] / rows.sizes[on]
+    norms = np.zeros(every.size)
     for m, s, w in zip(on.tolist(), share.tolist(), weights.tolist(), strict=True):
-        norms[m] = np.sqrt(s * w * _square(rows.grams[m][np.ix_(columns, columns)], alpha, owner))
+        norms[m] = np.sqrt(s * w * _square(rows.gram(m, width)[np.ix_(columns, columns)], alpha, owner))
     support = None if X is None else X[columns]
-    chosen = [kernels[m] for m in on.tolist()] if kernels else []
+    chosen = [rows.kernels[m] for m in on.tolist()] if rows.kernels else []
+    if width != 1.0:
+        chosen = [kernel.widened(width)[0] for kernel in chosen]
     model = KernelModel(on, chosen, share[:, None, None] * alpha, support, columns)
     model.owner, model.shift = owner, weights[:, None, None] * (shift - shift.T)
     return _as_scores(model) if alpha.shape[1] == 2 else model, norms

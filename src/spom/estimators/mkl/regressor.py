@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -32,7 +33,7 @@ from spom.estimators.mkl.pruning import Task, pruned
 from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
 from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
 from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing
-from spom.kernels import Gaussian, Linear, Polynomial
+from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.kernels.gram import DenseGram, FeatureGram, Gram
 from spom.penalties import SparseMKL
 from spom.penalties.base import block_weights, with_strength
@@ -52,7 +53,8 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
     Parameters
     ----------
     kernels : a list of kernels (`spom.kernels`), their registered names, names of scikit-learn's pairwise kernels,
-        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic and a Gaussian kernel.
+        functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic, a Gaussian and, for dense
+        data, a Laplacian kernel.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2`, or any other
         with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out rows; for the name of
         another penalty the strength is chosen in the same way; None is no penalty.
@@ -117,7 +119,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
             if X.shape[0] <= FEW_ROWS:
                 # Equal rows become one with a weight, so a weight is equivalent to repetition.
                 X, targets, weight = merged(X, targets, weight)
-            given = as_kernels(self._given())
+            given = as_kernels(self._given(3 if sparse.issparse(X) else 4))
             blocks = blocks_of(given, X, Making.of(self, 1, averaged=False))
             self.blocks_, self.memory_plan_ = list(given), blocks.message
             trainer = Trainer(self)
@@ -141,8 +143,11 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         blocks, self.pruning_ = pruned(self.prune, task, targets, seed)
         return blocks
 
-    def _given(self) -> Any:
-        return [Linear(), Polynomial(2, bias=1.0), Gaussian()] if self.kernels is None else self.kernels
+    def _given(self, count: int) -> Any:
+        """Return the kernels, or the first `count` default ones."""
+        if self.kernels is not None:
+            return self.kernels
+        return [Linear(), Polynomial(2, bias=1.0), Gaussian(), Laplacian()][:count]
 
     def _limits(self) -> dict[str, Any]:
         if not isinstance(self.epochs, (int, np.integer)) or self.epochs < 1:
@@ -219,7 +224,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
     # --- files -------------------------------------------------------------------------------------------
 
     def _blocks_among(self, count: int) -> list[Any]:
-        return [*as_kernels(self._given())]
+        return [*as_kernels(self._given(count))]
 
     def _fits(self, found: KernelModel) -> bool:
         return found.coef.shape[2] == 1 and bool(np.isfinite(self.intercept_))

@@ -89,9 +89,9 @@ def chosen_multiple(path: Path, random: Any) -> tuple[float, list[float]]:
 
 
 def _part(gram: Gram, rows: Ints) -> Gram:
-    """Return the Gram matrix of some rows."""
+    """Return the Gram matrix of some rows, dense ones in single precision, which is enough to compare strengths."""
     if isinstance(gram, DenseGram):
-        return DenseGram(np.ascontiguousarray(gram.values[np.ix_(rows, rows)]))
+        return DenseGram(np.ascontiguousarray(gram.values[np.ix_(rows, rows)], dtype=np.float32))
     if isinstance(gram, FeatureGram):
         return FeatureGram(gram.features[rows])
     return _Part(gram, rows)
