@@ -13,7 +13,8 @@ from sklearn.svm import SVC
 import spom
 from spom import MKLClassifier
 from spom.estimators.checking import merged
-from spom.estimators.mkl.pairs import Machine, Rows, Weights, chosen_machine
+from spom.estimators.mkl.candidates import Rows, Weights
+from spom.estimators.mkl.pairs import Machine, chosen_machine
 from spom.kernels import Gaussian, Linear, Polynomial
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 

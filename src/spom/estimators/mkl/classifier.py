@@ -37,10 +37,11 @@ from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.linear.judging import calibrated
 from spom.estimators.mkl.base import KernelEstimator
+from spom.estimators.mkl.candidates import Rows, free_widths
 from spom.estimators.mkl.choosing import DEFAULT, MANY, at_cost, chosen_on_held_out
 from spom.estimators.mkl.held_out import held_out_scores
 from spom.estimators.mkl.model import KernelModel, named_blocks
-from spom.estimators.mkl.pairs import MANY_CLASSES, Rows, chosen_machine, fitted_machine
+from spom.estimators.mkl.pairs import MANY_CLASSES, chosen_machine, fitted_machine
 from spom.estimators.mkl.pruning import Task, pruned
 from spom.estimators.mkl.training import KernelFit, Making, Options, as_kernels, blocks_of, fit_kernels, grams_of, tell
 from spom.estimators.training import Trainer, all_or_nothing, described, digest
@@ -340,8 +341,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         own, among = np.array(blocks.order), len(self.blocks_)
         found = fit_kernels(blocks, problem, X, trainer, self._options(blocks, trainer), among=among)
         sizes = np.asarray(problem.mean_squares())
-        # `fitted` returns another kernel only if it learnt something, such as a width, from the data.
-        free = tuple(m for m, k in enumerate(blocks.kernels) if k is not self.blocks_[own[m]] and k.has_width)
+        free = free_widths(blocks.kernels, [self.blocks_[m] for m in blocks.order])
         rows = Rows([gram.values for gram in blocks.grams], sizes, problem.y, weight, blocks.kernels, free)
         machine = chosen_machine(rows, found.block_weights[own], self._seed(trainer))
         self.penalty_ = with_strength(self.penalty_, float(f"{1.0 / (machine.cost * total):.3g}"))

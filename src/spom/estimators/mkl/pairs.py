@@ -1,49 +1,30 @@
 """The machine of a kernel classifier with `penalty="auto"`: pairs of classes, with kernel weights from held-out rows.
 
-The penalty weighs kernels by how well they fit the training rows, and a kernel that fits these less well may do better
-on others. So three folds of the rows compare the weights learnt with the penalty, equal weights, and each kernel
-alone, each at several values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`).
-A kernel alone whose width the data chose is also tried with other widths. The penalty's weights at the default C are
-kept unless another choice is right more often by more than 1.5 standard errors.
+Three folds of the rows compare the weights learnt with the penalty and others (`mkl.candidates`), each at several
+values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`). The penalty's weights at the
+default C are kept unless another choice is right more often by more than 1.5 standard errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.estimators.linear.judging import surely_better
+from spom.estimators.mkl.candidates import Rows, Weights, candidates
 from spom.estimators.mkl.model import KernelModel
-from spom.kernels.base import Kernel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
 # Values of C from strong to weak, the default, and the standard errors needed to leave it (see docs, defaults).
 COSTS, DEFAULT, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 2.0, 1.5
-# The multiples of the width that a kernel alone is also tried with.
-WIDTHS = (2.0, 0.5, 0.25)
 # The maximum number of rows for the choice, and the number of folds; with fewer rows than `FEW` there is no choice.
 MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.
 MANY_CLASSES = 100
 # The last fit ends after a pass in which no margin that could improve was off by more.
 TOLERANCE = 1e-6
-
-
-class Weights(NamedTuple):
-    """Weights of kernels scaled to a mean diagonal of one, and what the width of a kernel alone is multiplied by."""
-
-    name: str
-    kernels: Floats
-    width: float = 1.0
-
-    def told(self) -> str:
-        """Describe the weights."""
-        kernels = {"learnt": "kernels as the penalty weighs them", "equal": "all kernels alike"}
-        wide = "" if self.width == 1.0 else f", with {self.width:g} of its width"
-        return kernels.get(self.name, f"kernel {self.name}{wide}")
 
 
 class Machine(NamedTuple):
@@ -59,37 +40,6 @@ class Machine(NamedTuple):
         if not self.held:
             return f"{self.weights.told()}, too few rows to compare"
         return f"{self.weights.told()}, C {self.cost:g}: {self.share:.1%} of {self.held} held-out rows right"
-
-
-class Rows(NamedTuple):
-    """Gram matrices as arrays, the mean of each diagonal, and the class and weight of each row.
-
-    `kernels` are those of the matrices, unless these were given. `free` are the numbers of the kernels whose widths the
-    data chose.
-    """
-
-    grams: list[Any]
-    sizes: Floats
-    y: Ints
-    weight: Floats
-    kernels: Sequence[Kernel] = ()
-    free: tuple[int, ...] = ()
-
-    def some(self, rows: Ints) -> Rows:
-        """Return some of the rows."""
-        grams = [gram[np.ix_(rows, rows)] for gram in self.grams]
-        return self._replace(grams=grams, y=self.y[rows], weight=self.weight[rows])
-
-    def gram(self, m: int, width: float) -> Any:
-        """Return Gram matrix m with a multiple of its kernel's width."""
-        return self.grams[m] if width == 1.0 else self.grams[m] ** self.kernels[m].widened(width)[1]
-
-    def sum(self, weights: Weights) -> Any:
-        """Return the weighted sum of Gram matrices scaled to a mean diagonal of one."""
-        found = np.zeros_like(self.grams[0])
-        for m in np.flatnonzero(weights.kernels).tolist():
-            found += self.gram(m, weights.width) * found.dtype.type(weights.kernels[m] / self.sizes[m])
-        return found
 
 
 def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
@@ -111,17 +61,6 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     if not surely_better(right[best], right[default], rows.weight, ERRORS):
         best = default
     return Machine(*keys[best], int(some.size), shares[best])
-
-
-def candidates(rows: Rows, learnt: Floats) -> list[Weights]:
-    """Return the weights to compare, those of the penalty first; a kernel that is zero on all rows gets no weight."""
-    on = (rows.sizes > 0.0).astype(np.float64)
-    equal = on / max(1.0, float(on.sum()))
-    found = [Weights("learnt", learnt / learnt.sum() if learnt.any() else equal)]
-    if np.count_nonzero(on) > 1:
-        found.append(Weights("equal", equal))
-        found += [Weights(f"{m} alone", np.eye(on.size)[m]) for m in np.flatnonzero(on).tolist()]
-    return found + [Weights(f"{m} alone", np.eye(on.size)[m], width) for m in rows.free for width in WIDTHS]
 
 
 def folds_of(y: Any, seed: int) -> Ints:

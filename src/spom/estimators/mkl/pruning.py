@@ -71,7 +71,7 @@ class Task:
         found.set_params(**{name: off for name, off in _OFF.items() if name in given})
         vars(found).pop("_skl_callbacks", None)
         if self.blocks.kernels:
-            found.set_params(kernels=[self.blocks.kernels[m] for m in kept.tolist()])
+            found.set_params(kernels=[self.model.blocks_[self.blocks.order[m]] for m in kept.tolist()])
         return found.fit(self.some(kept, rows, rows), self.y[rows], self.weight[rows])
 
     def size(self, kept: Ints) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,15 +29,18 @@ from spom.estimators.checking import (
 from spom.estimators.explanation import Explanation, explain_blocks
 from spom.estimators.linear.choosing import FEW_ROWS
 from spom.estimators.mkl.base import KernelEstimator
+from spom.estimators.mkl.candidates import Rows, free_widths
 from spom.estimators.mkl.model import KernelModel, named_blocks
 from spom.estimators.mkl.pruning import Task, pruned
-from spom.estimators.mkl.strength import MULTIPLES, Path, chosen_multiple
-from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of
+from spom.estimators.mkl.ridges import LEARNT, chosen_ridge, fitted_ridge
+from spom.estimators.mkl.strength import MULTIPLES, STEPS, TOLERANCE, Path, chosen_multiple
+from spom.estimators.mkl.training import Blocks, Making, as_kernels, blocks_of, tell
 from spom.estimators.training import Arrays, Learner, Trainer, all_or_nothing
 from spom.kernels import Gaussian, Laplacian, Linear, Polynomial
 from spom.kernels.gram import DenseGram, FeatureGram, Gram
 from spom.penalties import SparseMKL
 from spom.penalties.base import block_weights, with_strength
+from spom.solvers.iterate import last
 from spom.solvers.mkl.regression import KernelRegression
 
 
@@ -56,8 +60,9 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         functions of two matrices, or `Nystroem(...)` features; None is a linear, a quadratic, a Gaussian and, for dense
         data, a Laplacian kernel.
     penalty : a penalty of block norms: `SparseMKL`, `LqMKL`, `ElasticNetMKL`, `GroupLasso`, `SquaredL2`, or any other
-        with such a form. `"auto"` is `SparseMKL` with the strength that is best on held-out rows; for the name of
-        another penalty the strength is chosen in the same way; None is no penalty.
+        with such a form. `"auto"` is `SparseMKL` with a strength that is best for rows left out, which may also choose
+        equal weights or a single kernel (`mkl.ridges`); for the name of a penalty the strength is chosen on held-out
+        rows; None is no penalty.
     epochs, tol : the maximum number of steps; stop at a duality gap of `tol` times half the variance of y.
     memory, precision, n_jobs : of the Gram matrices, as in `MKLClassifier`.
     prune : None, "auto" or `{"false_discovery_rate": 0.1}`, as in `MKLClassifier`.
@@ -88,6 +93,9 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         *("strengths_", "held_out_errors_"),
     )
     _unsaved = ("seconds", "block_weights")
+
+    strengths_: list[float]
+    held_out_errors_: list[float]
 
     def __init__(
         self,
@@ -126,13 +134,60 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
             with trainer.running():
                 blocks = self._pruned(blocks, X, targets, weight)
                 grams, scales = _scaled(blocks, weight)
-                self.penalty_ = self._chosen(grams, targets, weight)
-                solver = KernelRegression(grams, targets, self.penalty_, weight=weight, **self._limits())
-                learner = _Steps(solver, self.penalty_, self._in_order(blocks))
-                state = trainer.run(learner).model
-            self.converged_, self.history_ = learner.solver.converged, trainer.history
+                if self._takes_ridge(blocks):
+                    blocks, state = self._run_ridge(blocks, grams, targets, weight, trainer)
+                else:
+                    self.penalty_ = self._chosen(grams, targets, weight)
+                    solver = KernelRegression(grams, targets, self.penalty_, weight=weight, **self._limits())
+                    state = self._run(blocks, solver, self.penalty_, trainer)
+            self.history_ = trainer.history
             self._keep(blocks, scales, state, X)
         return self
+
+    def _takes_ridge(self, blocks: Blocks) -> bool:
+        """Tell whether rows left out choose the weights of the kernels."""
+        whole = not blocks.explicit and all(isinstance(gram, DenseGram) for gram in blocks.grams)
+        return isinstance(self.penalty, str) and self.penalty == "auto" and whole
+
+    def _run(self, blocks: Blocks, solver: KernelRegression, penalty: Any, trainer: Trainer) -> Arrays:
+        state = trainer.run(_Steps(solver, penalty, self._in_order(blocks))).model
+        self.converged_ = solver.converged
+        return state
+
+    def _run_ridge(
+        self, blocks: Blocks, grams: list[Gram], y: Floats, weight: Floats | None, trainer: Trainer
+    ) -> tuple[Blocks, Arrays]:
+        """Learn weights of the kernels with the penalty, then the machine that rows left out choose."""
+        size, limits = Path(grams, y, weight, SparseMKL(1.0), {}).size(), self._limits()
+        limits |= {"tol": max(TOLERANCE, self.tol), "epochs": min(STEPS, limits["epochs"])}
+        penalties = [SparseMKL(multiple * size) for multiple in LEARNT]
+        first, *others = (KernelRegression(grams, y, p, weight=weight, **limits) for p in penalties)
+        learnt = [self._run(blocks, first, penalties[0], trainer)["norms"]]
+        learnt += [np.asarray(last(solver).block_norms) for solver in others]
+        rows = self._rows_of(blocks, grams, y, weight)
+        seed = trainer.seed(lambda: int(check_random_state(self.random_state).randint(2**31 - 1)))
+        ridge = chosen_ridge(rows, learnt, seed)
+        self.penalty_ = SparseMKL(ridge.strength)
+        self.strengths_, self.held_out_errors_ = list(ridge.errors), list(ridge.errors.values())
+        tell(f"penalty {self.penalty_!r}, {ridge.told()}", self.verbose, type(self).__name__)
+        theta, norms, intercept = fitted_ridge(rows, ridge)
+        # The solution is exact for these weights.
+        self.converged_ = True
+        wide, order = ridge.weights.width, self._in_order(blocks)
+        if wide != 1.0:
+            blocks = replace(blocks, kernels=[k.widened(wide)[0] if k.has_width else k for k in blocks.kernels])
+        # The last entry of the history describes the model, as in other fits.
+        weights = order(ridge.weights.kernels)
+        shares = {"blocks_kept": int(np.count_nonzero(weights)), "block_weights": weights.tolist()}
+        trainer.history[-1] |= {**shares, "block_norms": order(norms).tolist()}
+        state = {"theta": theta, "norms": norms, "intercept": np.float64(intercept), "weights": ridge.weights.kernels}
+        return blocks, {name: np.asarray(value) for name, value in state.items()}
+
+    def _rows_of(self, blocks: Blocks, grams: list[Gram], y: Floats, weight: Floats | None) -> Rows:
+        values: list[Any] = [gram.values for gram in grams if isinstance(gram, DenseGram)]
+        sizes = np.array([float(gram.diagonal().any()) for gram in grams])
+        free = free_widths(blocks.kernels, [self.blocks_[m] for m in blocks.order])
+        return Rows(values, sizes, y, np.ones(y.size) if weight is None else weight, blocks.kernels, free)
 
     def _pruned(self, blocks: Blocks, X: Any, y: Floats, weight: Floats | None) -> Blocks:
         """Return the blocks that `prune` keeps."""
@@ -156,8 +211,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
 
     def _chosen(self, grams: list[Gram], y: Floats, weight: Floats | None) -> Any:
         """Return the penalty, with a strength from held-out rows if none was given."""
-        self.strengths_: list[float] = []
-        self.held_out_errors_: list[float] = []
+        self.strengths_, self.held_out_errors_ = [], []
         if self.penalty is None:
             return operator("penalty", "zero")
         if not isinstance(self.penalty, str):
@@ -185,7 +239,10 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         self.n_support_ = int(self._model.columns.size)
         self.intercept_ = float(state["intercept"])
         self.block_norms_ = self._in_order(blocks)(state["norms"])
-        self.block_weights_ = block_weights(self.block_norms_, self.penalty_)
+        given = state.get("weights")
+        self.block_weights_ = (
+            block_weights(self.block_norms_, self.penalty_) if given is None else self._in_order(blocks)(given)
+        )
 
     def _in_order(self, blocks: Blocks) -> Callable[[Any], Floats]:
         """Return the map from norms of blocks to norms of the given kernels, zero for those that were dropped."""

@@ -21,6 +21,8 @@ MULTIPLES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6
 FOLDS, ENOUGH = 5, 500
 # The number of worse strengths in a row that ends the path.
 PATIENCE = 2
+# The tolerance and the maximum number of steps of the fits that are only compared.
+TOLERANCE, STEPS = 1e-3, 300
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Path:
         size = self.size()
         for multiple in MULTIPLES:
             penalty = with_strength(self.penalty, multiple * size)
-            limits = {**self.limits, "tol": max(1e-3, self.limits["tol"]), "epochs": min(300, self.limits["epochs"])}
+            limits = {"tol": max(TOLERANCE, self.limits["tol"]), "epochs": min(STEPS, self.limits["epochs"])}
             start = last(KernelRegression(grams, self.y[train], penalty, weight=weight, start=start, **limits))
             left = self.y[test] - self._values(start, train, test)
             own = None if self.weight is None else self.weight[test]
