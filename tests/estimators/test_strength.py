@@ -405,20 +405,18 @@ def test_online_passes_end_at_the_optimum_where_columns_are_nearly_collinear():
 
 
 @named(CLASSIFIERS)
-def test_two_classes_may_take_the_squared_hinge_if_features_outnumber_rows_and_one_is_rare(model):
+def test_two_classes_take_the_squared_hinge_if_features_outnumber_rows_and_one_is_rare(model):
     rng = np.random.default_rng(0)
     # Each row has one of 600 words, which is always of the same class.
     words = rng.integers(0, 600, 500)
     X, rare = sparse.csr_matrix((np.ones(500), (np.arange(500), words)), shape=(500, 600)), words % 8 == 0
     found = clone(model).fit(X, rare)
-    assert [type(loss) for loss in found._losses(Examples(X, 2.0 * rare - 1.0, None, None, True))] == [
-        Logistic,
-        PowerHinge,
-    ]
+    assert isinstance(found.loss_, PowerHinge)
     shares = found.predict_proba(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_array_equal(shares.argmax(axis=1), found.predict(X))
-    for params, rows, y in (({"loss": "logistic"}, X, rare), ({}, X[:, :300], rare), ({}, X, words % 2)):
+    few = sparse.random(500, 100, 0.1, "csr", random_state=0)
+    for params, rows, y in (({"loss": "logistic"}, X, rare), ({}, few, rare), ({}, X, words % 2)):
         assert isinstance(clone(model).set_params(**params).fit(rows, y).loss_, Logistic)
 
 
@@ -427,5 +425,6 @@ def test_weights_say_whether_a_class_is_rare():
     model = OnlineClassifier()
     model.loss_ = Logistic()
     weight = np.where(y > 0.0, 3.0, 1.0)
-    assert len(model._losses(Examples(X, y, None, None, True))) == 2
-    assert len(model._losses(Examples(X, y, weight, None, True))) == 1
+    for weights, kind in ((None, PowerHinge), (weight, Logistic)):
+        (loss,) = model._losses(Examples(X, y, weights, None, True))
+        assert isinstance(loss, kind)

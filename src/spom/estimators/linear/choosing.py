@@ -22,9 +22,9 @@ from spom.penalties import SquaredL2, Zero
 
 # The penalty that "auto" stands for.
 AUTO = SquaredL2(1.0)
-# Two classes of wide sparse data try the squared hinge if one has less than this share of the rows. Accuracy on other
-# training rows: +.007 on ag_news and +.0025 on languages, one class against the rest; +.001 on polarity, whose classes
-# are equally frequent, where it would double the time of a fit.
+# Two classes of wide sparse data get the squared hinge if one has less than this share of the rows. Compared with the
+# logistic loss on other training rows (303 problems of texts), its average precision is .005 higher, the F1 of the rare
+# class .031 and accuracy .0013. To try both on held-out rows takes twice the time, and is no better.
 RARE = 1 / 3
 # With at most this many rows, equal rows are merged, and their order in the data does not matter.
 FEW_ROWS = 1000
@@ -133,15 +133,15 @@ class Choosing(TakesPenalty, LinearModel):
         """Return the losses to choose from, the default first.
 
         For sparse data with more features than rows, one class against the rest with the squared hinge does best, and
-        two classes try it too if one is rare; otherwise the likelihood does best. This is a result of the benchmark
-        suite (docs: defaults), and held-out rows may overrule it.
+        so it does for two classes of which one is rare; otherwise the likelihood does best. This is a result of the
+        benchmark suite (docs: defaults), and held-out rows may overrule it for more than two classes.
         """
         wide = is_wide(examples.X)
         if not is_auto(self.loss) or self.loss_.target == "real":
             return [self.loss_]
         if self.loss_.target == "sign":
             share = float(np.average(examples.y > 0.0, weights=examples.weights))
-            return [self.loss_, PowerHinge(2.0)] if wide and min(share, 1.0 - share) < RARE else [self.loss_]
+            return [PowerHinge(2.0) if wide and min(share, 1.0 - share) < RARE else self.loss_]
         found = [MulticlassLogistic(), MulticlassPowerHinge(2.0)]
         return found[::-1] if wide else found
 

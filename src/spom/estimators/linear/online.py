@@ -39,9 +39,10 @@ class OnlineClassifier(Online, LinearClassifier):
     ----------
     loss : `"auto"`, `"logistic"`, `"hinge"`, `"power-hinge"`, or a loss object. With more than two classes it takes
         its multiclass form; `coef_` then has one row per class, and a penalty on rows ties a feature's weights for all
-        classes, as in `GroupLasso(s, groups="rows")`. `"auto"` is logistic for two classes; for more, held-out rows
-        choose between the logistic loss and the squared hinge of each class against the rest. Probabilities are
-        available in either case.
+        classes, as in `GroupLasso(s, groups="rows")`. `"auto"` is logistic for two classes, or the squared hinge if
+        data are sparse with more features than rows and one class has less than a third of them; for more classes,
+        held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
+        Probabilities are available in either case.
     penalty : `"auto"`: a `SquaredL2` with a strength that is chosen on held-out rows (15 %); the registered name of a
         penalty, whose strength is chosen in the same way; an object of `spom.penalties`, used as it is; or None: no
         penalty. The intercept is never penalised. A stream has no rows to hold out: `"auto"` is no penalty there.

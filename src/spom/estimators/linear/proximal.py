@@ -325,8 +325,10 @@ class ProximalClassifier(LinearClassifier, Proximal):
     Parameters
     ----------
     loss : loss or name
-        A smooth classification loss: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes; for more,
-        held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
+        A smooth classification loss: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes, or the
+        squared hinge if data are sparse with more features than rows and one class has less than a third of them;
+        for more classes, held-out rows choose between the logistic loss and the squared hinge of each class against
+        the rest.
     penalty, scale, solver, norm, tol, max_iter, fit_intercept, warm_start, verbose
         As in `ProximalRegressor`.
     class_weight : dict, "balanced" or None
