@@ -50,7 +50,9 @@ class OnlineClassifier(Online, LinearClassifier):
         penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and are divided only if their entries
         are more than 10 times larger or smaller than those of the median column. `"auto"` scales if the strength is
         chosen, so a penalty object defines exactly the stated problem. Up to a thousand dense rows with classes,
-        whose columns have about the same range, may get one scale for all columns. Streams are not scaled.
+        whose columns have about the same range, may get one scale for all columns. Columns of sparse data with more
+        features than rows and two frequent classes may be divided by the root of their root mean square. Streams are
+        not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once). `"auto"` is 20
