@@ -54,9 +54,7 @@ class Scaling:
         """Return weights for the user's columns from those of scaled ones; rows are features, the last the bias."""
         d = self.scale.size
         if self.used is not None:
-            rows = self._rows(intercept)
-            shape = (d + intercept, rows.size)
-            theta = sparse.csr_matrix((np.ones(rows.size), (rows, np.arange(rows.size))), shape) @ theta
+            theta = _spread(theta, self._rows(intercept), d + intercept)
         if sparse.issparse(theta):
             return _rows_times(theta, 1.0 / self.scale)
         found = theta.copy()
@@ -81,6 +79,16 @@ class Scaling:
         """Return the rows of the user's weights that are learnt."""
         assert self.used is not None
         return np.append(self.used, self.scale.size) if intercept else self.used
+
+
+def _spread(theta: Any, rows: Ints, count: int) -> Any:
+    """Return `count` rows of weights, these ones at their places between zeros."""
+    if sparse.issparse(theta):
+        places = np.ones(rows.size), (rows, np.arange(rows.size))
+        return sparse.csr_matrix(places, shape=(count, rows.size)) @ theta
+    found = np.zeros((count, *theta.shape[1:]))
+    found[rows] = theta
+    return found
 
 
 def _rows_times(theta: Any, scale: Floats) -> Any:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.extmath import row_norms
 
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
@@ -98,8 +99,7 @@ class Examples:
     @cached_property
     def squares(self) -> Floats:
         """The squared norm of each row."""
-        squares = self.X.multiply(self.X) if hasattr(self.X, "multiply") else self.X**2
-        return np.asarray(squares.sum(axis=1)).reshape(-1)
+        return np.asarray(row_norms(self.X, squared=True))
 
 
 @dataclass(frozen=True)
