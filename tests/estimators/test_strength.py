@@ -335,6 +335,38 @@ def test_real_targets_keep_a_scale_for_each_column(model):
     assert np.ptp(clone(model).fit(rows, np.where(y == "yes", 1.0, 0.0)).scale_) > 0.0
 
 
+def topics(rows, share=0.5):
+    """Draw texts of two classes: 60 frequent words that say nothing, and two of 300 rare words of the row's class."""
+    rng = np.random.default_rng(12)
+    y = np.arange(rows) < share * rows
+    X = np.hstack([rng.random((rows, 60)) < 0.5, np.zeros((rows, 600))])
+    for i in range(rows):
+        X[i, 60 + 300 * y[i] + rng.integers(0, 300, 2)] = 1.0
+    return sparse.csr_matrix(X), y
+
+
+@named(CLASSIFIERS)
+def test_two_frequent_classes_of_texts_may_get_larger_weights_of_rare_words(model):
+    X, y = topics(1200)
+    rows, held, labels, gold = X[::3], X[1::3], y[::3], y[1::3]
+    found, plain = clone(model).fit(rows, labels), clone(model).set_params(scale=False).fit(rows, labels)
+    size = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0))).reshape(-1)
+    np.testing.assert_allclose(found.scale_, np.where(size > 0.0, np.sqrt(size), 1.0), rtol=1e-9)
+    np.testing.assert_allclose(held @ found.coef_[0] + found.intercept_, found.decision_function(held), rtol=1e-9)
+    assert found.score(held, gold) > plain.score(held, gold)
+
+
+@named(CLASSIFIERS)
+def test_rare_and_several_classes_given_scales_and_other_penalties_keep_the_size_of_words(model):
+    X, y = topics(500)
+    assert clone(model).fit(X, y).scale_ is not None
+    for params in ({"scale": True}, {"penalty": "l1"}, {"scale": False}):
+        assert clone(model).set_params(**params).fit(X, y).scale_ is None
+    assert clone(model).fit(X, y.astype(int) + (np.arange(500) % 4 == 0)).scale_ is None
+    assert clone(model).fit(*topics(500, share=0.2)).scale_ is None
+    assert clone(model).fit(X[:, ::3], y).scale_ is None
+
+
 def test_one_scale_ignores_constant_columns_and_rows_without_weight():
     rows = np.array([[0.0, 3.0, 0.0], [2.0, 3.0, 4.0], [1e6, 3.0, 0.0]])
     found = common(rows, np.array([1.0, 1.0, 0.0]))
@@ -405,21 +437,34 @@ def test_online_passes_end_at_the_optimum_where_columns_are_nearly_collinear():
 
 
 @named(CLASSIFIERS)
-def test_two_classes_may_take_the_squared_hinge_if_features_outnumber_rows_and_one_is_rare(model):
+def test_two_classes_take_the_squared_hinge_if_features_outnumber_rows_and_one_is_rare(model):
     rng = np.random.default_rng(0)
     # Each row has one of 600 words, which is always of the same class.
     words = rng.integers(0, 600, 500)
     X, rare = sparse.csr_matrix((np.ones(500), (np.arange(500), words)), shape=(500, 600)), words % 8 == 0
     found = clone(model).fit(X, rare)
-    assert [type(loss) for loss in found._losses(Examples(X, 2.0 * rare - 1.0, None, None, True))] == [
-        Logistic,
-        PowerHinge,
-    ]
+    assert isinstance(found.loss_, PowerHinge)
     shares = found.predict_proba(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_array_equal(shares.argmax(axis=1), found.predict(X))
-    for params, rows, y in (({"loss": "logistic"}, X, rare), ({}, X[:, :300], rare), ({}, X, words % 2)):
+    few = sparse.random(500, 100, 0.1, "csr", random_state=0)
+    for params, rows, y in (({"loss": "logistic"}, X, rare), ({}, few, rare), ({}, X, words % 2)):
         assert isinstance(clone(model).set_params(**params).fit(rows, y).loss_, Logistic)
+
+
+@named(CLASSIFIERS)
+@pytest.mark.parametrize("penalty", ["auto", "l1", "l2"])
+def test_columns_without_entries_change_nothing(model, penalty):
+    few = sparse.random(90, 40, 0.2, "csr", random_state=0)
+    wide = sparse.csr_matrix((few.data, 3 * few.indices + 1, few.indptr), shape=(90, 130))
+    labels = few @ np.sin(np.arange(40.0)) > 0.0
+    one, other = (clone(model).set_params(penalty=penalty).fit(rows, labels) for rows in (few, wide))
+    for _ in range(2):
+        assert other.scale_ is None
+        np.testing.assert_allclose(other.coef_[:, 1:121:3], one.coef_, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(np.delete(other.coef_, np.s_[1:121:3], axis=1), 0.0)
+        np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=1e-9, atol=1e-9)
+        one, other = (m.set_params(warm_start=True).fit(x, labels) for m, x in ((one, few), (other, wide)))
 
 
 def test_weights_say_whether_a_class_is_rare():
@@ -427,5 +472,6 @@ def test_weights_say_whether_a_class_is_rare():
     model = OnlineClassifier()
     model.loss_ = Logistic()
     weight = np.where(y > 0.0, 3.0, 1.0)
-    assert len(model._losses(Examples(X, y, None, None, True))) == 2
-    assert len(model._losses(Examples(X, y, weight, None, True))) == 1
+    for weights, kind in ((None, PowerHinge), (weight, Logistic)):
+        (loss,) = model._losses(Examples(X, y, weights, None, True))
+        assert isinstance(loss, kind)

@@ -13,6 +13,7 @@ from spom.core.state import State
 from spom.errors import Unsupported
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.running import Dev, LinearLearner
+from spom.estimators.linear.scaling import without_empty
 from spom.estimators.linear.strength import Choice, Examples, choose
 from spom.estimators.training import all_or_nothing, described, digest
 from spom.penalties import SquaredL2
@@ -160,6 +161,8 @@ class ChoosingLesson:
     def ask(self, loaded: Any, place: int) -> tuple[Choice, int]:
         """Return (the choice, the number of rows it was made on)."""
         X, y, weight = self.rows.prepare(loaded)
+        few = without_empty(X, None) if self.penalty.separable else None
+        X = X if few is None else few.apply(X)
         examples = Examples(X, y, weight, self.outputs, self.estimator.fit_intercept)
         found = choose(examples, self.estimator._losses(examples), self.penalty, self.seed)
         return Choice(found.penalty, found.loss, found.calibration, found.held), X.shape[0]

@@ -9,9 +9,13 @@ import pytest
 
 from spom.losses import Hinge, PowerHinge, Squared
 from spom.solvers.linear.problem import compiled_loss
-from spom.solvers.linear.proximal_point_loops import HINGE, OTHER, SQUARED, implicit_slope
+from spom.solvers.linear.proximal_point import code_of
+from spom.solvers.linear.proximal_point_loops import HINGE, OTHER, SQUARED, SQUARED_HINGE, implicit_slope
 
-LOSSES = [(Hinge(), HINGE), (Squared(), SQUARED), (PowerHinge(2.0), OTHER), (Squared(), OTHER)]
+LOSSES = [
+    *[(Hinge(), HINGE), (Squared(), SQUARED), (PowerHinge(2.0), SQUARED_HINGE)],
+    *[(PowerHinge(2.0), OTHER), (Squared(), OTHER)],
+]
 
 
 @pytest.mark.parametrize(("loss", "code"), LOSSES)
@@ -25,6 +29,11 @@ def test_the_slope_solves_its_equation(loss: Any, code: int, q: float) -> None:
         assert min(left, right) - 1e-6 <= s <= max(left, right) + 1e-6
         if q == 0.0:
             assert s == pytest.approx(float(loss.derivative(np.array([y]), np.array([a]))[0]))
+
+
+def test_the_squared_hinge_has_a_form_of_its_own() -> None:
+    codes = [code_of(loss) for loss in (PowerHinge(2.0), PowerHinge(2), PowerHinge(1.5), PowerHinge(1.0))]
+    assert codes == [SQUARED_HINGE, SQUARED_HINGE, OTHER, OTHER]
 
 
 def test_a_margin_of_exactly_one_has_no_slope() -> None:

@@ -19,6 +19,7 @@ from spom.solvers.linear.proximal_point_loops import (
     LOGISTIC,
     OTHER,
     SQUARED,
+    SQUARED_HINGE,
     Anchored,
     DualSteps,
     close_pass,
@@ -213,11 +214,11 @@ def test_pairs_of_some_features() -> None:
             np.testing.assert_allclose(u[:count], [expected[pair] for pair in pairs], atol=1e-12)
 
 
-@pytest.mark.parametrize("code", [LOGISTIC, SQUARED, HINGE, OTHER])
+@pytest.mark.parametrize("code", [LOGISTIC, SQUARED, HINGE, SQUARED_HINGE, OTHER])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_boosted_steps(code: int, intercept: bool) -> None:
     """Check a thread's steps: its changes have more weight, and those below the smallest one are postponed."""
-    loss = ["logistic", "squared", "hinge", "power-hinge"][code]
+    loss = ["logistic", "squared", "hinge", "power-hinge", "power-hinge"][code]
     A, y, weight = awkward(13 + code, 12)
     weight = weight / weight.mean()
     from spom.core.registry import make

@@ -39,9 +39,10 @@ class OnlineClassifier(Online, LinearClassifier):
     ----------
     loss : `"auto"`, `"logistic"`, `"hinge"`, `"power-hinge"`, or a loss object. With more than two classes it takes
         its multiclass form; `coef_` then has one row per class, and a penalty on rows ties a feature's weights for all
-        classes, as in `GroupLasso(s, groups="rows")`. `"auto"` is logistic for two classes; for more, held-out rows
-        choose between the logistic loss and the squared hinge of each class against the rest. Probabilities are
-        available in either case.
+        classes, as in `GroupLasso(s, groups="rows")`. `"auto"` is logistic for two classes, or the squared hinge if
+        data are sparse with more features than rows and one class has less than a third of them; for more classes,
+        held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
+        Probabilities are available in either case.
     penalty : `"auto"`: a `SquaredL2` with a strength that is chosen on held-out rows (15 %); the registered name of a
         penalty, whose strength is chosen in the same way; an object of `spom.penalties`, used as it is; or None: no
         penalty. The intercept is never penalised. A stream has no rows to hold out: `"auto"` is no penalty there.
@@ -49,7 +50,9 @@ class OnlineClassifier(Online, LinearClassifier):
         penalty acts on `coef_ * scale_`. Columns of sparse data are not centred, and are divided only if their entries
         are more than 10 times larger or smaller than those of the median column. `"auto"` scales if the strength is
         chosen, so a penalty object defines exactly the stated problem. Up to a thousand dense rows with classes,
-        whose columns have about the same range, may get one scale for all columns. Streams are not scaled.
+        whose columns have about the same range, may get one scale for all columns. Columns of sparse data with more
+        features than rows and two frequent classes may be divided by the root of their root mean square. Streams are
+        not scaled.
     mirror : a mirror map of `spom.mirror`, or None: Euclidean.
     step, update, projection, output, shuffle : see `spom.solvers.OnlineProximal`. `step="auto"` needs no number.
     epochs : passes over the data (over a stream that can be read again; one that cannot is read once). `"auto"` is 20

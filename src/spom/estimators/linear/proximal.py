@@ -190,8 +190,8 @@ class Proximal(Choosing):
         return theta if after < problem.value(before) else None
 
     def _keep(self, solution: Solution, problem: LinearSmooth) -> None:
-        w, b = problem.split(self._unfolded(solution.theta))
-        self.coef_, self.intercept_ = self._shaped(w, b)
+        theta, d = self._unfolded(solution.theta), self.n_features_in_
+        self.coef_, self.intercept_ = self._shaped(theta[:d], theta[d] if self.fit_intercept else 0.0)
         self.objective_, self.dual_gap_ = solution.objective, solution.gap
         self.n_iter_, self.converged_ = max(solution.rounds, 1), solution.converged
         self.history_ = solution.history.as_dict()
@@ -204,11 +204,11 @@ class Proximal(Choosing):
         """Return the weights of the previous fit, if their shape fits."""
         if not hasattr(self, "coef_"):
             return None
-        w = self._weights()
-        theta = np.zeros(problem.shape)
-        if w.shape != theta[problem.penalised].shape:
+        w, d = self._weights(), self.n_features_in_
+        theta = np.zeros((d + self.fit_intercept, *problem.shape[1:]))
+        if w.shape != theta[:d].shape:
             return None
-        theta[problem.penalised] = w
+        theta[:d] = w
         if self.fit_intercept:
             theta[-1] = self.intercept_ if np.ndim(theta[-1]) else np.ravel(self.intercept_)[0]
         return self._folded(theta)
@@ -325,8 +325,10 @@ class ProximalClassifier(LinearClassifier, Proximal):
     Parameters
     ----------
     loss : loss or name
-        A smooth classification loss: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes; for more,
-        held-out rows choose between the logistic loss and the squared hinge of each class against the rest.
+        A smooth classification loss: "logistic", `PowerHinge(2)`, or "auto": logistic for two classes, or the
+        squared hinge if data are sparse with more features than rows and one class has less than a third of them;
+        for more classes, held-out rows choose between the logistic loss and the squared hinge of each class against
+        the rest.
     penalty, scale, solver, norm, tol, max_iter, fit_intercept, warm_start, verbose
         As in `ProximalRegressor`.
     class_weight : dict, "balanced" or None

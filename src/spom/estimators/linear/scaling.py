@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from spom.core.arrays import Floats
+from spom.core.arrays import Floats, Ints
 
 # A column of sparse data is scaled if its entries are this much larger or smaller than those of the median column.
 # Measured on training rows: columns of words differ by a factor of at most 4.6 from the median (trec tf-idf;
@@ -28,22 +28,33 @@ NARROW = 0.1
 
 @dataclass(frozen=True)
 class Scaling:
-    """Centre and scale of each column; `center` is None if nothing is subtracted, as for sparse data."""
+    """Centre and scale of each column; `center` is None if nothing is subtracted, as for sparse data.
+
+    Only the columns `used` are learnt, if the others have no entries; their weights are zero.
+    """
 
     center: Floats | None
     scale: Floats
+    used: Ints | None = None
+
+    @property
+    def shown(self) -> Floats | None:
+        """The scale, or None if columns are only left out."""
+        return self.scale if self.used is None or (self.scale != 1.0).any() else None
 
     def apply(self, X: Any) -> Any:
         """Return the scaled columns, in new arrays."""
         if sparse.issparse(X):
-            scaled = X.copy()
-            scaled.data = X.data / self.scale[X.indices]
+            scaled, scale = (X.copy(), self.scale) if self.used is None else (X[:, self.used], self.scale[self.used])
+            scaled.data /= scale[scaled.indices]
             return scaled
         return (X if self.center is None else X - self.center) / self.scale
 
     def unfold(self, theta: Any, intercept: bool) -> Any:
         """Return weights for the user's columns from those of scaled ones; rows are features, the last the bias."""
         d = self.scale.size
+        if self.used is not None:
+            theta = _spread(theta, self._rows(intercept), d + intercept)
         if sparse.issparse(theta):
             return _rows_times(theta, 1.0 / self.scale)
         found = theta.copy()
@@ -56,12 +67,28 @@ class Scaling:
         """Apply the inverse of `unfold`."""
         d = self.scale.size
         if sparse.issparse(theta):
-            return _rows_times(theta, self.scale)
-        found = theta.copy()
-        found[:d] = (theta[:d].T * self.scale).T
+            found = _rows_times(theta, self.scale)
+        else:
+            found = theta.copy()
+            found[:d] = (theta[:d].T * self.scale).T
         if intercept and self.center is not None:
             found[d] = theta[d] + self.center @ theta[:d]
-        return found
+        return found if self.used is None else found[self._rows(intercept)]
+
+    def _rows(self, intercept: bool) -> Ints:
+        """Return the rows of the user's weights that are learnt."""
+        assert self.used is not None
+        return np.append(self.used, self.scale.size) if intercept else self.used
+
+
+def _spread(theta: Any, rows: Ints, count: int) -> Any:
+    """Return `count` rows of weights, these ones at their places between zeros."""
+    if sparse.issparse(theta):
+        places = np.ones(rows.size), (rows, np.arange(rows.size))
+        return sparse.csr_matrix(places, shape=(count, rows.size)) @ theta
+    found = np.zeros((count, *theta.shape[1:]))
+    found[rows] = theta
+    return found
 
 
 def _rows_times(theta: Any, scale: Floats) -> Any:
@@ -80,7 +107,7 @@ def measured(X: Any, weight: Floats | None, intercept: bool, real: bool = False)
 
     >>> import numpy as np
     >>> measured(np.array([[1.0, 7.0], [3.0, 7.0]]), None, True)
-    Scaling(center=array([2., 7.]), scale=array([1., 1.]))
+    Scaling(center=array([2., 7.]), scale=array([1., 1.]), used=None)
     """
     return _sparse(X) if sparse.issparse(X) else _dense(X, weight, intercept, real)
 
@@ -95,6 +122,34 @@ def _dense(X: Any, weight: Floats | None, intercept: bool, real: bool) -> Scalin
     return from_moments(center, spread, filled, X[0])
 
 
+def without_empty(X: Any, scaling: Scaling | None) -> Scaling | None:
+    """Leave out the columns of sparse data that have no entries, if they are half of all.
+
+    >>> without_empty(sparse.csr_matrix([[0.0, 0.0, 2.0, 0.0]]), None)
+    Scaling(center=None, scale=array([1., 1., 1., 1.]), used=array([2]))
+    """
+    if not sparse.issparse(X):
+        return scaling
+    used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+    if not 0 < 2 * used.size <= X.shape[1]:
+        return scaling
+    return Scaling(None, np.ones(X.shape[1]) if scaling is None else scaling.scale, used)
+
+
+def rooted(X: Any, weight: Floats | None, scaling: Scaling | None) -> Scaling:
+    """Divide the columns of sparse data by the root of their root mean square, after `scaling`.
+
+    A penalty is then milder for rare words, as if each word were weighted by a power of its frequency.
+
+    >>> rooted(sparse.csr_matrix([[4.0, 0.0], [4.0, 0.0]]), None, None)
+    Scaling(center=None, scale=array([2., 1.]), used=None)
+    """
+    share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
+    squares: Any = np.bincount(X.indices, np.repeat(share, np.diff(X.indptr)) * X.data**2, X.shape[1])
+    before, used = (np.ones(X.shape[1]), None) if scaling is None else (scaling.scale, scaling.used)
+    return Scaling(None, before * np.where(squares > 0.0, np.sqrt(np.sqrt(squares) / before), 1.0), used)
+
+
 def common(X: Any, weight: Floats | None) -> Scaling | None:
     """Return one scale for all dense columns if they are alike, as if they had the same unit; otherwise None.
 
@@ -103,7 +158,7 @@ def common(X: Any, weight: Floats | None) -> Scaling | None:
 
     >>> import numpy as np
     >>> common(np.array([[1.0, 4.0, 5.0], [3.0, 8.0, 5.0]]), None)
-    Scaling(center=array([2., 6., 5.]), scale=array([1.58113883, 1.58113883, 1.58113883]))
+    Scaling(center=array([2., 6., 5.]), scale=array([1.58113883, 1.58113883, 1.58113883]), used=None)
     >>> common(np.array([[1.0, 4.0], [3.0, 800.0]]), None) is None
     True
     """

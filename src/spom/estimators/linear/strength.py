@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.extmath import row_norms
 
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
@@ -98,8 +99,7 @@ class Examples:
     @cached_property
     def squares(self) -> Floats:
         """The squared norm of each row."""
-        squares = self.X.multiply(self.X) if hasattr(self.X, "multiply") else self.X**2
-        return np.asarray(squares.sum(axis=1)).reshape(-1)
+        return np.asarray(row_norms(self.X, squared=True))
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def choose(
         loss = next((loss for loss in losses if loss.probabilistic), losses[0])
         size, _, default = grid_of(penalty, examples, loss)
         return Choice(_strong(penalty, default * size), loss, 1.0, 0)
-    judges = Judges(_compact(examples, penalty), parts)
+    judges = Judges(examples, parts)
     weight = judges.rows.weights
     found: list[tuple[Trial, Any, list[Trial], float]] = []
     for loss in losses:
@@ -305,18 +305,6 @@ def _size(loss: Any, squares: Floats, weight: Floats) -> float:
 def is_wide(X: Any) -> bool:
     """Tell whether data are sparse with at least as many features as rows, as texts have."""
     return bool(sparse.issparse(X) and X.shape[1] >= X.shape[0])
-
-
-def _compact(examples: Examples, penalty: Any) -> Examples:
-    """Drop columns without entries if these are half of all: their weights stay zero.
-
-    A penalty of groups names its columns, and keeps all of them.
-    """
-    X = examples.X
-    if not sparse.issparse(X) or "groups" in penalty.get_params(deep=False):
-        return examples
-    used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
-    return replace(examples, X=X[:, used]) if 0 < 2 * used.size <= X.shape[1] else examples
 
 
 def _slope(examples: Examples) -> Floats:

@@ -32,6 +32,7 @@ import numpy as np
 
 from spom.core.arrays import Arrays, Floats, Ints
 from spom.errors import DataError
+from spom.losses import PowerHinge
 from spom.solvers.linear.data import Rows, in_threads, ranges
 from spom.solvers.linear.problem import compiled_loss
 from spom.solvers.linear.proximal_point_loops import (
@@ -40,6 +41,7 @@ from spom.solvers.linear.proximal_point_loops import (
     LOGISTIC,
     OTHER,
     SQUARED,
+    SQUARED_HINGE,
     Anchored,
     DualSteps,
     close_pass,
@@ -82,6 +84,8 @@ def stride_of(n: int, several: bool) -> int:
 
 def code_of(loss: Any) -> int:
     """Return the code of a loss of one score whose implicit step has a form of its own, or `OTHER`."""
+    if type(loss) is PowerHinge and loss.q == 2.0:
+        return SQUARED_HINGE
     ours = type(loss).__module__.startswith("spom.losses.")
     return _CODES.get(type(loss).__name__, OTHER) if ours else OTHER
 

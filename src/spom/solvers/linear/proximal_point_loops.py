@@ -15,7 +15,7 @@ from spom.solvers.linear.data import CONTENTS, Examples, look_ahead
 from spom.solvers.linear.problem import Loss
 
 # Losses whose implicit step has a closed or special form; OTHER is solved by bisection.
-LOGISTIC, SQUARED, HINGE, OTHER = range(4)
+LOGISTIC, SQUARED, HINGE, SQUARED_HINGE, OTHER = range(5)
 # The scale c of the metric: its factors of decrease and increase, and its limits.
 DOWN, UP, LOWEST, MOST = 0.8, 2.0, 0.02, 8.0
 # The columns of u, and the entries of `numbers`.
@@ -72,6 +72,9 @@ def implicit_slope(y: float, a: float, q: float, old: float, code: int, loss: Lo
     """s = phi'(y, a - q (s - old)): the new derivative of an example with score a, for all but the logistic loss."""
     if code == SQUARED:
         return (a - y + q * old) / (1.0 + q)
+    if code == SQUARED_HINGE:
+        # In terms of z = -y s / 2: z = max(0, 1 - y b) at the new score b = a - q (s - old).
+        return -2.0 * y * max(0.0, (1.0 - y * (a + q * old)) / (1.0 + 2.0 * q))
     if code == HINGE:
         if q == 0.0:
             return -y if y * a < 1.0 else 0.0

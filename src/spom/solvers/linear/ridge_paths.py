@@ -89,6 +89,16 @@ def prepare(parts: Parts, points: Points) -> None:
         points.numbers[f, KEPT] = math.inf
 
 
+@kernel("UniTuple(Examples, 2)(Parts, Points, int64)")
+def rows_of(parts: Parts, points: Points, f: int) -> tuple[Examples, Examples]:
+    """Return the rows of part f in their order, and those on which its passes are compared."""
+    low, high, rows = parts.ends[f], parts.ends[f + 1], parts.rows
+    places, y, weight = rows.indptr[low : high + 1], rows.y[low:high], rows.weight[low:high]
+    chosen = points.samples[points.places[f] : points.places[f + 1]]
+    part = Examples(places, rows.indices, rows.data, rows.dense, y, weight, rows.order[low:high])
+    return part, Examples(places, rows.indices, rows.data, rows.dense, y, weight, chosen)
+
+
 # --- several scores -----------------------------------------------------------------------------------------
 
 
@@ -133,14 +143,9 @@ def table_pass(rows: Examples, sample: Examples, loss: RowLoss, points: Points, 
 @kernel("boolean(Parts, RowLoss, Points, float64[:, ::1])")
 def table_passes(parts: Parts, loss: RowLoss, points: Points, scores: Floats) -> bool:
     """Make a pass of each part, and write the scores of the rows apart; return whether they are finite."""
-    rows, apart, watch = parts.rows, parts.apart, 0.0
+    apart, watch = parts.apart, 0.0
     for f in range(points.l2.size):
-        low, high = parts.ends[f], parts.ends[f + 1]
-        places, order = rows.indptr[low : high + 1], rows.order[low:high]
-        y, weight = rows.y[low:high], rows.weight[low:high]
-        part = Examples(places, rows.indices, rows.data, rows.dense, y, weight, order)
-        chosen = points.samples[points.places[f] : points.places[f + 1]]
-        sample = Examples(places, rows.indices, rows.data, rows.dense, y, weight, chosen)
+        part, sample = rows_of(parts, points, f)
         table_pass(part, sample, loss, points, f)
         for i in range(parts.starts[f], parts.starts[f + 1]):
             table_row(apart, i, points.anchor[f], scores[i])
@@ -188,15 +193,9 @@ def vector_pass(rows: Examples, sample: Examples, loss: Loss, points: Points, f:
 @kernel("boolean(Parts, Loss, Points, float64[:, ::1])")
 def vector_passes(parts: Parts, loss: Loss, points: Points, scores: Floats) -> bool:
     """Make a pass of each part, and write the scores of the rows apart; return whether they are finite."""
-    rows, watch = parts.rows, 0.0
-    size = points.metric.shape[1]
+    size, watch = points.metric.shape[1], 0.0
     for f in range(points.l2.size):
-        low, high = parts.ends[f], parts.ends[f + 1]
-        places, order = rows.indptr[low : high + 1], rows.order[low:high]
-        y, weight = rows.y[low:high], rows.weight[low:high]
-        part = Examples(places, rows.indices, rows.data, rows.dense, y, weight, order)
-        chosen = points.samples[points.places[f] : points.places[f + 1]]
-        sample = Examples(places, rows.indices, rows.data, rows.dense, y, weight, chosen)
+        part, sample = rows_of(parts, points, f)
         vector_pass(part, sample, loss, points, f)
         for i in range(parts.starts[f], parts.starts[f + 1]):
             scores[i, 0] = row_score(parts.apart, i, points.anchor[f].reshape(size), points.intercept)
