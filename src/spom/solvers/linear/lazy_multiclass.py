@@ -182,12 +182,34 @@ class LazyRows(Lazy):
         self.table[:, H] = 1.0 if problem.step.mode == PLAIN else 0.0
         self.penalty, self.loss = penalty, compiled_row_loss(problem.loss)
         self.matrix = np.zeros((problem.features + 1, problem.shape[1]))
+        # The number of examples that the weights to start from were learnt from.
+        self.earlier = 0.0
 
     def _tables(self) -> Arrays:
         return {"matrix": self.matrix, "table": self.table}
 
     def _loop(self, rows: Examples, rounds: Rounds) -> float:
+        if self.earlier and rounds.mode != PLAIN:
+            self._count_earlier(rows)
         return float(row_rounds(rows, rounds, self.loss, self.penalty, self.clock, self.matrix, self.table))
+
+    def _count_earlier(self, rows: Examples) -> None:
+        """Take gradients as at zero weights for the examples that led to the weights to start from.
+
+        Without them the first step of a feature is as large as its weights.
+        """
+        where, at = (
+            (np.arange(self.problem.features), None) if rows.dense else np.unique(rows.indices, return_inverse=True)
+        )
+        if at is None:
+            squares = np.square(rows.data.reshape(-1, where.size)).mean(axis=0)
+        else:
+            squares = np.bincount(at, np.square(rows.data)) / np.bincount(at)
+        if self.problem.intercept:
+            where, squares = np.append(where, self.problem.features), np.append(squares, 1.0)
+        slopes = self.problem.loss.derivative([0], np.zeros((1, self.matrix.shape[1])))
+        new = (self.table[where, V] == 0.0) & self.matrix[where].any(axis=1)
+        self.table[where[new], V] = self.earlier * float(np.square(slopes).sum()) * squares[new]
 
     def _settle(self) -> None:
         settle_rows(self.matrix, self.table, self.penalty, self.clock[A, -1], self.clock[P, -1])
@@ -201,7 +223,11 @@ class LazyRows(Lazy):
 
     def pack(self) -> Arrays:
         """Return what a saved run needs to resume."""
-        packed = {"table": self.table.copy(), "rounds": np.array(self.rounds)}
+        packed = {
+            "table": self.table.copy(),
+            "rounds": np.array(self.rounds),
+            "earlier": np.array(self.earlier),
+        }
         return packed | self._packed_late(self.matrix.copy()) if self.late else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
@@ -209,6 +235,7 @@ class LazyRows(Lazy):
         self.matrix[: self.problem.shape[0]] = theta
         if "table" in internal:
             self.table, self.rounds = internal["table"].copy(), int(internal["rounds"])
+            self.earlier = float(internal["earlier"])
         late = self._late(internal)
         if late is not None:
             self.matrix[:] = late

@@ -27,10 +27,12 @@ from spom.penalties import Zero
 from spom.solvers import examples
 from spom.solvers.linear.data import Rows, as_rows
 from spom.solvers.linear.dispatch import engine_for, resolve_projection, resolve_step
+from spom.solvers.linear.lazy_multiclass import LazyRows
 from spom.solvers.linear.problem import Engine, Problem, Staying
 from spom.solvers.linear.proximal_point import ProximalPoint
 from spom.solvers.linear.proximal_point_pairs import ProximalPointPairs
 from spom.solvers.linear.scores import mean_loss, table_loss
+from spom.solvers.linear.streaming_point import StreamingPoint
 from spom.solvers.steps import Auto, Step, as_step
 
 OUTPUTS = ("last", "average", "both")
@@ -272,6 +274,8 @@ class Run:
         if is_sparse(theta) and not isinstance(engine, ProximalPointPairs):
             theta = theta.toarray()
         engine.unpack(theta, check_saved(inner, engine.pack(), len(rows)) | late)
+        if isinstance(engine, (StreamingPoint, LazyRows)) and not inner:
+            engine.earlier = float(state.k)
         self.rounds, self.examples = state.k, state.counters.examples
         counts = {"epoch": np.array(0), "cumulative": np.array(0.0)}
         kept = check_restored({**counts, **state.internal}, counts)

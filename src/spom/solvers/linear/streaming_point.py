@@ -7,6 +7,9 @@ score that its own step led to, and s_j the mean square of feature j:
 
 with c_N as in `first_scale`. No step size is needed, and nothing is kept of an example after its step. In the long run
 c_N grows with the square root of time, as dual averaging needs to converge (Xiao 2010).
+
+A run that starts from weights v, learnt from k examples, has M_j v_j - G_j in place of -G_j and c_(k + N) in place of
+c_N: the weights stay near v, and steps are as small as those of a stream after k examples.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from spom.core.arrays import Arrays, Floats, Ints
+from spom.errors import DataError
 from spom.solvers.linear.data import Rows, add_squares
 from spom.solvers.linear.problem import undo
 from spom.solvers.linear.proximal_point import SMALL, ProximalPoint, first_scale
@@ -41,6 +45,8 @@ class StreamingPoint(ProximalPoint):
         self.sums = (0.0, 0.0, 0)
         self.last = (0.0, 0.0, 0.0, 1)
         self.late = False
+        # The weights to start from (none: zero), and the number of examples that they were learnt from.
+        self.start, self.earlier = np.zeros(0), 0.0
         self._fresh = np.zeros(0)
 
     def run(self, rows: Rows, order: Ints, steps: Floats) -> float:
@@ -59,8 +65,8 @@ class StreamingPoint(ProximalPoint):
         # The loop works with means over the block, this engine with sums, so everything is divided by n.
         self.metric = metric / n
         self.l1, self.l2 = (strength * self.seen / n for strength in self.strengths)
-        # The anchor is zero: `dual` holds minus the sum of gradients.
-        self.anchor, self.slopes = np.zeros(self.size), np.zeros(n)
+        # `dual` holds minus the sum of gradients.
+        self.anchor, self.slopes = self.start if self.start.size else np.zeros(self.size), np.zeros(n)
         self.dual = self.dual / n
         total, _ = self._loop(rows, order, c)
         self.dual *= n
@@ -79,17 +85,18 @@ class StreamingPoint(ProximalPoint):
         self.seen += mass
         self.l1, self.l2 = (strength * self.seen / n for strength in self.strengths)
         roots, squared, _ = self.sums
-        c = first_scale(self.seen, roots / math.sqrt(self.seen), squared / self.seen)
+        c = first_scale(self.earlier + self.seen, roots / math.sqrt(self.seen), squared / self.seen)
         # The smallest square is only needed for features without a measured one.
         least = 0.0 if self.squares[touched].all() else float(self.squares[self.squares > 0].min())
         self.last, self.late = (c, self.smoothness * roots / self.seen, least, n), True
         where = np.append(touched, self.features) if self.intercept else touched
         u = self._u[0]
-        u[where, U], u[where, INVERSE] = self.dual[where] / n, self._inverse(where)
+        u[where, INVERSE], held = self._inverse(where), self._held(where)
+        u[where, U] = self.dual[where] / n + held
         self.slopes = np.zeros(n)
         total, moved = self._steps(rows, order, u, 1.0)
         self.least = SMALL * moved / max(1, order.size)
-        self.dual[where] = u[where, U] * n
+        self.dual[where] = (u[where, U] - held) * n
         return total
 
     def _add_squares(self, rows: Rows, chosen: Ints, touched: Ints, mass: float) -> None:
@@ -110,14 +117,22 @@ class StreamingPoint(ProximalPoint):
         roots = float((np.sqrt(self.squares[where]) - np.sqrt(before)).sum())
         self.sums = (self.sums[0] + roots, self.sums[1] + float(new.sum()), self.sums[2] + rows.data.size)
 
+    def _last_metric(self, where: Any) -> Floats:
+        """Return M of some coordinates, per row of the last block."""
+        c, factor, least, n = self.last
+        return np.asarray(c * factor * np.sqrt(np.maximum(self.squares[where], 0.5 * least)) / n)
+
     def _inverse(self, where: Any) -> Floats:
         """Return 1 / (M + N l2) of some coordinates, per row of the last block; an intercept has no penalty."""
-        c, factor, least, n = self.last
-        metric = factor * np.sqrt(np.maximum(self.squares[where], 0.5 * least)) / n
+        metric = self._last_metric(where)
         l2 = np.full(metric.size, self.l2)
         if self.intercept:
             l2[-1] = 0.0
-        return np.asarray(1.0 / np.maximum(c * metric + l2, 1e-300))
+        return np.asarray(1.0 / np.maximum(metric + l2, 1e-300))
+
+    def _held(self, where: Any) -> Floats | float:
+        """Return M v of some coordinates, per row of the last block."""
+        return self._last_metric(where) * self.start[where] if self.start.size else 0.0
 
     def mark(self, touched: Ints) -> Callable[[], bool]:
         """Remember the touched coordinates; see `Staying`."""
@@ -131,18 +146,18 @@ class StreamingPoint(ProximalPoint):
         least = float(met.min()) if met.size else 1.0
         root = np.maximum(np.sqrt(mean), math.sqrt(0.5) * least)
         return self.smoothness * root * float(met.sum() or 1.0), first_scale(
-            self.seen, float(met.sum()), float(met @ met)
+            self.earlier + self.seen, float(met.sum()), float(met @ met)
         )
 
     def theta(self) -> Floats:
         """-soft(G, N l1) / (M + N l2)."""
         if not self.late:
             return self._spare.copy()
-        z = self.dual / self.last[3]
+        z = self.dual / self.last[3] + self._held(slice(None))
         cut = np.full(z.size, self.l1)
         if self.intercept:
             cut[-1] = 0.0
-        # A feature that was never met has no gradient, so its metric does not matter.
+        # A feature that was never met has no gradient, so its metric matters little.
         over = z - np.clip(z, -cut, cut)
         return np.asarray(np.where(over != 0.0, over * self._inverse(slice(None)), 0.0))
 
@@ -151,21 +166,25 @@ class StreamingPoint(ProximalPoint):
         metric, c = self._measure()
         l1, l2 = (np.full(self.size, strength * self.seen) for strength in self.strengths)
         l1[self.features :] = l2[self.features :] = 0.0
-        size = np.maximum(np.abs(self.dual) - l1, 0.0)
-        return np.asarray(np.copysign(size, self.dual) / (c * metric + l2) + 0.0)
+        total = self.dual + c * metric * self.start if self.start.size else self.dual
+        size = np.maximum(np.abs(total) - l1, 0.0)
+        return np.asarray(np.copysign(size, total) / (c * metric + l2) + 0.0)
 
     def pack(self) -> Arrays:
         """Return what a saved run needs to resume."""
-        scalars = np.array([self.seen, self.least])
-        packed = {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars}
+        scalars = np.array([self.seen, self.least, self.earlier])
+        packed = {"dual": self.dual.copy(), "squares": self.squares.copy(), "scalars": scalars, "start": self.start}
         return {**packed, "late": np.array(self.sums, dtype=np.float64)} if self.late else packed
 
     def unpack(self, theta: Floats, internal: Arrays) -> None:
-        """Resume from a saved run; from a point alone only theta is taken, until the first block."""
+        """Resume from a saved run, or start from a point alone; the caller then sets `earlier`."""
         self._spare = theta.astype(np.float64).copy()
+        self.start = internal["start"].copy() if "start" in internal else self._spare.copy()
+        if self.start.size not in (0, self.size):
+            raise DataError(f"the saved state has weights to start from of {self.start.size} features: it is damaged")
         if "squares" in internal:
             self.dual, self.squares = internal["dual"].copy(), internal["squares"].copy()
-            self.seen, self.least = (float(x) for x in internal["scalars"])
+            self.seen, self.least, self.earlier = (float(x) for x in internal["scalars"])
         if "late" in internal:
             roots, squared, entries = (float(x) for x in internal["late"])
             self.sums = (roots, squared, int(entries))
