@@ -538,7 +538,7 @@ def test_long_affixes_are_taken_where_they_help() -> None:
     for told in (True, False):
         made = words(told)
         gold = tags_of(made)
-        templates = chosen(made.columns, gold, label_parts(gold.names, False), 0)
+        templates = chosen(made.columns, gold, False, 0)
         assert ("w.lower.prefix5[0]" in templates) == told
 
 

@@ -113,9 +113,7 @@ class LemmaStage:
             tokens, y, len(number), features=templates.n_features, l1=l1, transitions=False, epochs=epochs,
             random_state=seed,
         )  # fmt: skip
-        for _ in solver.passes():
-            pass
-        weights = solver.weights()
+        weights = solver.learnt()
         used = weights.used()
         return cls(seen, templates.compact(used), weights.only(used), list(number), stems)
 

@@ -117,9 +117,7 @@ class Chooser:
             tokens, y, len(number), features=templates.n_features, l1=STRENGTH, transitions=False, random_state=seed,
             **{"epochs": EPOCHS, **how},
         )  # fmt: skip
-        for _ in solver.passes():
-            pass
-        weights = solver.weights()
+        weights = solver.learnt()
         used = weights.used()
         return cls(list(number), templates.compact(used), weights.only(used))
 

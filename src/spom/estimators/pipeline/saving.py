@@ -18,7 +18,7 @@ from spom.estimators.saving import Saving
 from spom.models.loading import Encoder, decode
 
 # Features of characters are places of hashes: with other templates the weights of a file are meaningless.
-VERSION, OLDEST = 6, 4
+VERSION, OLDEST = 7, 4
 # Parameters of the parser that a file does not store.
 _NOT_KEPT = ("callbacks", "verbose", "n_jobs")
 

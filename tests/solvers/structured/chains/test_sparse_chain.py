@@ -319,6 +319,22 @@ def test_same_seed_same_bits_and_learns() -> None:
     assert (runs[0].tag(tokens) == y).mean() > 0.95
 
 
+def test_what_is_learnt_is_the_mean_of_the_last_passes() -> None:
+    tokens = sentences(1, [4] * 20, 30, 3)
+    y = np.random.default_rng(2).integers(0, 9, 30)[tokens.indices[::3]]
+    common = {"features": 30, "l1": 0.01, "epochs": 4, "random_state": 4}
+    solver, states = SparseChain(tokens, y, 9, **common), []
+    for _ in solver.passes():
+        weights = solver.weights()
+        states.append((dense(weights, 30), weights.chain))
+    for last in (1, 3):
+        found = SparseChain(tokens, y, 9, **common).learnt(last)
+        for own, parts in zip((dense(found, 30), found.chain), zip(*states[-last:], strict=True), strict=True):
+            np.testing.assert_allclose(own, np.mean(parts, axis=0), atol=1e-6)
+        assert found.values.all()
+    assert not np.allclose(states[-1][0], states[-2][0])
+
+
 def test_unknown_losses_are_refused() -> None:
     with pytest.raises(Unsupported, match="unknown loss 'hinge' for many labels"):
         SparseChain(sentences(0, [2], 3, 1), [0, 1], 2, features=3, loss="hinge")

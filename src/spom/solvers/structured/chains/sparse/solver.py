@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spom.core.arrays import offsets_of
+from spom.core.arrays import Singles, offsets_of
 from spom.features.rows import Blocks
 from spom.penalties import L1
 from spom.solvers.structured.chains.data import Tokens
@@ -30,9 +30,7 @@ class SparseChain:
     >>> from spom.solvers.structured.chains.data import as_tokens
     >>> rows = SimpleNamespace(indptr=[0, 1, 2, 3, 4], indices=[0, 1, 0, 1], values=[], offsets=[0, 2, 4])
     >>> solver = SparseChain(as_tokens(rows), [0, 1, 0, 1], 2, features=2, epochs=5, random_state=0)
-    >>> for epoch in solver.passes():
-    ...     pass
-    >>> solver.weights().tag(as_tokens(rows))
+    >>> solver.learnt().tag(as_tokens(rows))
     array([0, 1, 0, 1])
     """
 
@@ -93,7 +91,20 @@ class SparseChain:
 
     def weights(self) -> SparseWeights:
         """Return the current weights, without pairs whose weight is zero."""
-        values, chain = self.engine.values()
+        return self._without_zeros(*self.engine.values())
+
+    def learnt(self, last: int = 1) -> SparseWeights:
+        """Make all passes; return the means of the weights after each of the `last` ones, without zeros."""
+        table, before = self.engine.table, self.chain.epochs - last
+        values, chain = np.zeros_like(table.sums), np.zeros_like(table.chain_sums)
+        for epoch in self.passes():
+            if epoch.epoch > before:
+                own = self.engine.values()
+                values += own[0]
+                chain += own[1]
+        return self._without_zeros(values / np.float32(last), chain / np.float32(last))
+
+    def _without_zeros(self, values: Singles, chain: Singles) -> SparseWeights:
         pairs, kept = self.engine.table.pairs, values != 0.0
         before = offsets_of(kept)
         starts = np.ascontiguousarray(before[pairs.starts])
