@@ -11,6 +11,7 @@ from spom.data.surface import Surface
 from spom.errors import ModelFileError
 from spom.estimators.pipeline.patterns import OFTEN, PATTERNS, agreeing, impose
 from spom.estimators.pipeline.segmenter import Segmenter
+from spom.estimators.pipeline.sentences import Spans
 
 COUNT = len(PATTERNS)
 URL, MAIL, FACE, DOTS, SAME, INITIALS, OPEN, CLOSE = range(8)
@@ -133,3 +134,28 @@ def test_a_segmenter_uses_the_patterns_that_agree_with_its_treebank() -> None:
     assert older.segments(text).end.tolist() != segmenter.segments(text).end.tolist()
     with pytest.raises(ModelFileError, match="damaged"):
         Segmenter.from_arrays({**segmenter.arrays(), "whole": np.array([COUNT])})
+
+
+class EverywhereEnds:
+    """The score of the end of a sentence is high after each token."""
+
+    @staticmethod
+    def margins(text: object, lower: object, spans: Spans) -> np.ndarray:
+        return np.full(spans.begin.size, 1e6, dtype=np.float32)
+
+
+def test_no_sentence_ends_where_only_a_pattern_cuts() -> None:
+    words = surface_of_words([","])
+    # A comma belongs to the word before it in this treebank.
+    forms = [form for one, mark, two, stop in np.reshape(words.forms, (60, 4)) for form in (one + mark, two, stop)]
+    surface = Surface(forms, [" ", "", " "] * 60, np.arange(181), np.arange(0, 181, 3), [False] * 60)
+    fitted = Segmenter.fit(surface, np.zeros(180, dtype=np.int64))
+    assert COMMA not in fitted.whole
+    segmenter = replace(fitted, ends=EverywhereEnds())
+    text = "lemo, soladan. tek"
+    alone = replace(segmenter, whole=np.empty(0, dtype=np.int64)).segments(text)
+    assert alone.end.tolist() == [5, 13, 14, 18]
+    assert alone.last.all()
+    found = replace(segmenter, whole=np.array([COMMA])).segments(text)
+    assert found.end.tolist() == [4, 5, 13, 14, 18]
+    assert found.last.tolist() == [False, True, True, True, True]

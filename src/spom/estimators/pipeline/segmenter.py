@@ -279,12 +279,14 @@ class Segmenter:
         seen = without(characters, marks(characters) & ~np.isin(characters.points, self.known))
         seen = seen if self.known.size else characters
         label_pieces(seen, runs_of(seen, lowered(seen.points)), self.slots, pieces(characters), labels)
+        cut = labels.label.copy()
         impose(text, self.whole, labels.label)
         found = tokens_of(characters, labels.label)
         if found.end.size == 0 or self.ends is None:
             return found
         margin = labels.margin[found.end - 1] + self.ends.margins(characters, lower, Spans(found.begin, found.end))
-        last = margin > 0.0
+        # Where only a pattern cuts, the score of the end of a sentence means nothing.
+        last = (margin > 0.0) & (cut[found.end - 1] != INSIDE)
         last[-1] = True
         return Segments(found.begin, found.end, last)
 
