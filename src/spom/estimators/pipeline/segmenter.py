@@ -32,6 +32,7 @@ from spom.estimators.pipeline.characters import (
     runs_of,
     without,
 )
+from spom.estimators.pipeline.patterns import PATTERNS, agreeing, impose
 from spom.estimators.pipeline.sentences import SentenceEnds, Spans
 from spom.solvers.structured.chains.data import Tokens
 from spom.solvers.structured.chains.sparse.pairs import Singles
@@ -66,6 +67,7 @@ SMALL, LEARNERS, PASSES, KEPT, HIDDEN = 300_000, 4, 2, 0.75, 0.2
 # and 99.40): there are scores in these cases.
 CHOSEN = (20_000, 300_000)
 _EVERY: Points = np.empty(0, dtype=np.uint32)
+_NONE: Ints = np.empty(0, dtype=np.int64)
 
 
 class Slots(NamedTuple):
@@ -208,7 +210,8 @@ def tokens_of(text: Characters, labels: NDArray[np.int8]) -> Segments:
 class Segmenter:
     """A fitted segmenter: places of features, a row of four weights for each, and scores of neighbouring labels.
 
-    Punctuation outside the `known` characters is represented by its kind; `known` is empty if all are known.
+    Punctuation outside the `known` characters is represented by its kind; `known` is empty if all are known. `whole`
+    are the numbers of the patterns whose matches are tokens.
     """
 
     places: NDArray[np.int32]
@@ -217,6 +220,7 @@ class Segmenter:
     ends: SentenceEnds | None
     slots: Slots
     known: Points
+    whole: Ints
 
     @classmethod
     def of(
@@ -227,12 +231,13 @@ class Segmenter:
         ends: SentenceEnds | None,
         templates: int = TEMPLATES,
         known: Points = _EVERY,
+        whole: Ints = _NONE,
     ) -> Segmenter:
         """Return a segmenter with its table of features."""
         size = 1 << max(4, int(2 * places.size).bit_length())
         slots = Slots(np.zeros(size, dtype=np.int32), np.zeros((size, 4), dtype=np.float32), chain, templates)
         fill(places, weights, slots)
-        return cls(places, weights, chain, ends, slots, known)
+        return cls(places, weights, chain, ends, slots, known, whole)
 
     @classmethod
     def fit(
@@ -262,7 +267,8 @@ class Segmenter:
         readings, kept, known = features_of(characters, runs_of(characters, lower), seed)
         weights, chain = mean_weights(readings, kept.size, labels, strength, chained, seed, learners)
         used = np.flatnonzero(weights.any(axis=1))
-        return cls.of(kept[used].astype(np.int32), weights[used], chain, ends, known=known)
+        whole = agreeing(text, own.begin, own.end)
+        return cls.of(kept[used].astype(np.int32), weights[used], chain, ends, known=known, whole=whole)
 
     def segments(self, text: str) -> Segments:
         """Return the tokens and sentences of a text."""
@@ -273,11 +279,14 @@ class Segmenter:
         seen = without(characters, marks(characters) & ~np.isin(characters.points, self.known))
         seen = seen if self.known.size else characters
         label_pieces(seen, runs_of(seen, lowered(seen.points)), self.slots, pieces(characters), labels)
+        cut = labels.label.copy()
+        impose(text, self.whole, labels.label)
         found = tokens_of(characters, labels.label)
         if found.end.size == 0 or self.ends is None:
             return found
         margin = labels.margin[found.end - 1] + self.ends.margins(characters, lower, Spans(found.begin, found.end))
-        last = margin > 0.0
+        # Where only a pattern cuts, the score of the end of a sentence means nothing.
+        last = (margin > 0.0) & (cut[found.end - 1] != INSIDE)
         last[-1] = True
         return Segments(found.begin, found.end, last)
 
@@ -286,7 +295,7 @@ class Segmenter:
         ends = {} if self.ends is None else {f"ends.{name}": array for name, array in self.ends.arrays().items()}
         count = np.array([self.slots.templates])
         own = {"places": self.places, "weights": self.weights, "chain": self.chain, "templates": count}
-        return {**own, "known": self.known.astype(np.int32), **ends}
+        return {**own, "known": self.known.astype(np.int32), "whole": self.whole, **ends}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Segmenter:
@@ -295,12 +304,13 @@ class Segmenter:
         weights = check_shape(take(arrays, "weights", "f", 2), (places.size, 4), "weights").astype(np.float32)
         chain = check_shape(take(arrays, "chain", "f", 2), (4, 4), "chain").astype(np.float32)
         ends = {n.removeprefix("ends."): a for n, a in arrays.items() if n.startswith("ends.")}
-        # Older files have no ends, know all characters, and do not store the number of templates.
+        # Older files have no ends and no patterns, know all characters, and do not store the number of templates.
         count = take(arrays, "templates", "i").tolist() if "templates" in arrays else [MOST]
         if count not in ([MOST], [OLDER], [FORMER], [TEMPLATES]):
             raise ModelFileError(f"there are no {count} templates of characters: the file is damaged")
         known = take(arrays, "known", "i").astype(np.uint32) if "known" in arrays else _EVERY
-        return cls.of(places, weights, chain, SentenceEnds.from_arrays(ends) if ends else None, count[0], known)
+        whole = check_indices(take(arrays, "whole", "i"), len(PATTERNS), "whole") if "whole" in arrays else _NONE
+        return cls.of(places, weights, chain, SentenceEnds.from_arrays(ends) if ends else None, count[0], known, whole)
 
 
 def features_of(text: Characters, runs: Runs, seed: int) -> tuple[list[Tokens], Ints, Points]:

@@ -80,7 +80,8 @@ def cut_segmenter(stage: Segmenter, share: float) -> Segmenter:
     weights = without_small(stage.weights, share)
     used = weights.any(axis=1)
     rows = np.ascontiguousarray(weights[used])
-    return Segmenter.of(stage.places[used], rows, stage.chain, stage.ends, stage.slots.templates, stage.known)
+    kept = stage.slots.templates, stage.known, stage.whole
+    return Segmenter.of(stage.places[used], rows, stage.chain, stage.ends, *kept)
 
 
 def cut_words(stage: Any, share: float) -> Any:
