@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_classification
 
 import spom
-from spom import OnlineClassifier, OnlineRegressor
+from spom import OnlineClassifier, OnlineRegressor, SequenceTagger
+from spom.data.generated import ingredients
 from spom.losses import Logistic
 from spom.penalties import L1
 from spom.solvers import OnlineProximal
@@ -107,3 +108,13 @@ def test_the_point_is_the_formula() -> None:
     z = M * v + engine.dual
     np.testing.assert_allclose(state.theta, np.sign(z) * np.maximum(np.abs(z) - 50 * 0.01, 0.0) / M, rtol=1e-9)
     np.testing.assert_allclose(engine.point(), state.theta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", ["auto", "l1"])
+def test_a_tagger_keeps_what_fit_learnt(penalty: str) -> None:
+    train, test = ingredients(300, seed=0), ingredients(200, seed=1)
+    model = SequenceTagger(penalty=penalty, random_state=0, verbose=0).fit(train)
+    before = model.score(test)
+    for k in range(0, 50, 5):
+        model.partial_fit(train[k : k + 5])
+        assert model.score(test) > before - 0.02

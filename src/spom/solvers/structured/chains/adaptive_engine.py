@@ -24,6 +24,9 @@ from spom.solvers.structured.chains.sentence import Rounds, Work, longest_of, ma
 
 # The two tables of the chain.
 GRADIENTS, RATES = range(2)
+# The rate of a weight to start from, in units of one gradient: as if it had had 400 gradients of 1. With one gradient,
+# ten more sentences cost up to .4 of F1 (12 taggings, learnt from 500 sentences), with 20 at most .02.
+LEARNT = 20.0
 
 
 class Rates(NamedTuple):
@@ -225,10 +228,11 @@ class AdaptiveEngine:
         return chain
 
     def start_at(self, W: Singles, chain: Floats, eta: float) -> None:
-        """Resume from weights alone, with sums that give them at round 0, at rates as if each had one gradient of 1."""
-        rate, lanes = (self.rates.delta + 1.0 if self.rates.adaptive else 1.0), padded(self.k)
+        """Resume from weights alone, with sums that give them at round 0; features without a weight count as new."""
+        rate, lanes = (self.rates.delta + LEARNT if self.rates.adaptive else 1.0), padded(self.k)
         self.eta = eta
-        self.sums.table[:, lanes:], self.sums.chain[RATES] = rate, rate
+        known = W.any(axis=1)
+        self.sums.table[known, lanes:], self.sums.chain[RATES] = rate, rate
         self.sums.table[:, :lanes] = -W * np.float32(rate / eta)
         self.sums.chain[GRADIENTS] = -chain * (rate / eta)
         self._project()

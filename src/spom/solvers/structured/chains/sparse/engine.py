@@ -12,7 +12,7 @@ from spom.core.arrays import Arrays, Floats, Ints, Singles
 from spom.data.columns import gather
 from spom.errors import Unsupported
 from spom.features.rows import Blocks
-from spom.solvers.structured.chains.adaptive_engine import Rates, factor_inside
+from spom.solvers.structured.chains.adaptive_engine import LEARNT, Rates, factor_inside
 from spom.solvers.structured.chains.data import Summary, Tokens
 from spom.solvers.structured.chains.sparse.pairs import Pairs, seen_pairs
 from spom.solvers.structured.chains.sparse.parts import Parts
@@ -151,8 +151,8 @@ class PairEngine:
     # --- resuming ------------------------------------------------------------------------------------------
 
     def start_at(self, W: Any, chain: Floats, eta: float) -> None:
-        """Resume from weights alone, with sums that give them at round 0, at rates as if each had one gradient of 1."""
-        rate = self.rates.delta + 1.0
+        """Resume from weights alone, with sums that give them at round 0."""
+        rate = self.rates.delta + LEARNT
         kept = W.tocsr()
         kept.sort_indices()
         own = Pairs(kept.indptr.astype(np.int64), kept.indices.astype(np.int32), self.table.pairs.parts)
