@@ -82,6 +82,7 @@ _NAMES = {
     "dicts, pruned": 'the same, CRFsuite\'s features, `prune="auto"`',
     "pruned": 'the same, `prune="auto"`',
     "MKLClassifier, pruned": 'the same, `prune="auto"`',
+    "MKLRegressor, pruned": 'the same, `prune="auto"`',
 }
 
 

@@ -25,7 +25,6 @@ from benchmarks.defaults.kernels import peer
 from benchmarks.defaults.sets import SETS
 from spom.estimators.checking import merged
 from spom.estimators.linear.choosing import FEW_ROWS
-from spom.estimators.linear.judging import surely_better
 from spom.estimators.mkl import classifier, pairs
 from spom.solvers.mkl.pairs import pair_machines
 
@@ -40,13 +39,13 @@ NUMBERS = {"diabetes": (200,), "cpu_act": (150, 300), "adult-hours": (150, 300),
 CUTS = ((1 / 3, 2 / 3), (0.5,), (0.75,))
 # The share of wrong labels, the columns, how many of them are informative, and the share of the first class.
 GENERATED = ((0.3, 5, 3, 0.7), (0.4, 8, 2, 0.7), (0.1, 60, 10, None), (0.2, 20, 5, None))
-# Weights and C that are the default, the standard errors needed to leave them, and the widths of kernels alone.
+# Weights and C that are the default, the risk taken to leave them, and the widths of kernels alone.
 Rule = tuple[str, float, float, tuple[float, ...]]
 RULES: list[Rule] = [
-    (name, cost, errors, widths)
+    (name, cost, risk, widths)
     for name in ("learnt", "equal")
     for cost in (0.5, 2.0, 8.0, 32.0)
-    for errors in (0, 0.5, 1, 1.5, 2)
+    for risk in (0.5, 0.159, 0.1, 0.067, 0.04, 0.023)
     for widths in ((1.0,), (1.0, 2.0, 0.5), (1.0, 2.0, 0.5, 0.25))
 ]
 # The name of the weights, the multiple of the width, and C.
@@ -140,7 +139,7 @@ def scores(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> Scores:
 
 def taken(found: Scores, rule: Rule) -> Key:
     """Return what a rule takes: its default, or the best if that is surely better."""
-    name, cost, errors, widths = rule
+    name, cost, risk, widths = rule
     shares = {
         key: round(float(np.average(own, weights=found.weight)), 9)
         for key, own in found.right.items()
@@ -149,7 +148,7 @@ def taken(found: Scores, rule: Rule) -> Key:
     names = [name, *dict.fromkeys(key[0] for key in shares if key[0] != name)]
     best = max(shares, key=lambda key: (shares[key], -names.index(key[0]), -abs(np.log(key[2] / cost))))
     high, low = (found.right[key].astype(float) for key in (best, (name, 1.0, cost)))
-    return best if surely_better(high, low, found.weight, errors) else (name, 1.0, cost)
+    return best if pairs.chance(high, low, found.weight) <= risk else (name, 1.0, cost)
 
 
 def _rounded(number: float) -> float:
@@ -186,7 +185,7 @@ def main() -> None:
         print(f"  {row['rule']}: {row['families']:+.4f}, worst family {row['worst']:+.4f}, behind {row['behind']}")
     print(f"  left out: {np.mean([one['left out'] for one in chosen.values()]):+.4f}")
     figures = {"problems": len(every), "rules": rows, "left out": chosen}
-    OUT.write_text(json.dumps(figures, indent=1) + "\n")
+    OUT.write_text(json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":

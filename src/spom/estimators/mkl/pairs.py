@@ -2,7 +2,7 @@
 
 Three folds of the rows compare the weights learnt with the penalty and others (`mkl.candidates`), each at several
 values of C, by a support vector machine for each pair of classes (`solvers.mkl.pairs`). The penalty's weights at the
-default C are kept unless another choice is right more often by more than 1.5 standard errors.
+default C are kept unless another choice is right more often, by a sign test of the rows where only one is right.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # its subpackages are loaded on first use
 
 from spom.core.arrays import Floats, Ints
-from spom.estimators.linear.judging import surely_better
 from spom.estimators.mkl.candidates import Rows, Weights, candidates
 from spom.estimators.mkl.model import KernelModel
 from spom.solvers.mkl.pairs import duels, pair_machines, votes
 
-# Values of C from strong to weak, the default, and the standard errors needed to leave it (see docs, defaults).
-COSTS, DEFAULT, ERRORS = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 2.0, 1.5
+# Values of C from strong to weak, the default, and the risk taken to leave it, that of one standard error (see docs,
+# defaults).
+COSTS, DEFAULT, RISK = (0.125, 0.5, 2.0, 8.0, 32.0, 128.0), 2.0, 0.159
 # The maximum number of rows for the choice, and the number of folds; with fewer rows than `FEW` there is no choice.
 MOST, FOLDS, FEW = 2000, 3, 10
 # With more classes than this the table of pairs would be too large.
@@ -58,9 +59,20 @@ def chosen_machine(rows: Rows, learnt: Floats, seed: int) -> Machine:
     best = max(
         range(len(keys)), key=lambda k: (round(shares[k], 9), -(k // len(COSTS)), -abs(np.log(keys[k][1] / DEFAULT)))
     )
-    if not surely_better(right[best], right[default], rows.weight, ERRORS):
+    if chance(right[best], right[default], rows.weight) > RISK:
         best = default
     return Machine(*keys[best], int(some.size), shares[best])
+
+
+def chance(high: Floats, low: Floats, weight: Floats) -> float:
+    """Return how likely `high` is right in so many of the rows where only one is, if both were equally good.
+
+    >>> rows = np.ones(3), np.zeros(3), np.ones(3)
+    >>> round(chance(*rows), 6), chance(np.ones(3), np.ones(3), np.ones(3))
+    (0.125, 1.0)
+    """
+    wins, losses = float(weight @ (high > low)), float(weight @ (high < low))
+    return float(scipy.special.betainc(wins, losses + 1.0, 0.5)) if wins else 1.0
 
 
 def folds_of(y: Any, seed: int) -> Ints:
