@@ -281,9 +281,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         index = encode(labels, self.classes_)
         return index, combined_weights(weight, class_weights(self.class_weight, self.classes_, labels), index)
 
-    def _run(
-        self, blocks: Any, index: Ints, weight: Floats | None, X: Any, trainer: Trainer, dev: Any
-    ) -> KernelFit:
+    def _run(self, blocks: Any, index: Ints, weight: Floats | None, X: Any, trainer: Trainer, dev: Any) -> KernelFit:
         """Learn from rows (or None)."""
         if weight is not None:
             weight = weight * (weight.size / weight.sum())
