@@ -157,10 +157,10 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
     """`ProximalRegressor` with the strength of its penalty chosen by cross-validation; `penalty="auto"` is L1.
 
     `strengths` is the grid; by default, `n_strengths` values from the smallest that gives zero weights down to
-    `ratio` of it. `cv` is a number of folds, a splitter or an iterable of splits. `scoring` is a scorer of
-    scikit-learn; None means the mean loss on the held-out part, with sample weights. All other parameters
-    are those of `ProximalRegressor`. Further attributes after `fit`: `strength_`, `best_score_`, `strengths_` and
-    `cv_scores_` (one row per strength, one column per fold).
+    `ratio` of it, or, if none does, from 1e3 to 1e-7 times the median variance of a column. `cv` is a number of folds,
+    a splitter or an iterable of splits. `scoring` is a scorer of scikit-learn; None means the mean loss on the
+    held-out part, with sample weights. All other parameters are those of `ProximalRegressor`. Further attributes after
+    `fit`: `strength_`, `best_score_`, `strengths_` and `cv_scores_` (one row per strength, one column per fold).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
