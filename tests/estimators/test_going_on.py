@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_classification
+from sklearn.metrics import log_loss
 
 import spom
 from spom import OnlineClassifier, OnlineRegressor, SequenceTagger
@@ -54,6 +55,22 @@ def test_what_fit_learnt_is_kept(data: Any, make: Any) -> None:
     for k in range(20):
         model.partial_fit(X[k : k + 1], y[k : k + 1])
     assert model.score(X_test, y_test) > before - 0.03
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_squared_hinge_that_fit_chose_is_kept(tmp_path: Path, stream: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random(400, 2000, 0.01, "csr", random_state=0)
+    y = np.where(X @ rng.standard_normal(2000) > 1.5, "rare", "usual")
+    model = OnlineClassifier(random_state=0, warm_start=True, verbose=0).fit(X[:300], y[:300])
+    loss, before = repr(model.loss_), log_loss(y[300:], model.predict_proba(X[300:]))
+    assert loss == "PowerHinge()"
+    model.save(tmp_path / "m.spom")
+    for each in (model, spom.load_model(tmp_path / "m.spom")):
+        each.fit([(X[:1], y[:1])], classes=["rare", "usual"]) if stream else each.partial_fit(X[:1], y[:1])
+        assert repr(each.loss_) == loss
+        # One more row hardly changes the probabilities.
+        assert log_loss(y[300:], each.predict_proba(X[300:])) == pytest.approx(before, rel=0.05)
 
 
 def test_a_model_from_a_file_goes_on(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from scipy import sparse
 from spom import (
     DependencyParser,
     MKLClassifier,
+    MKLRegressor,
     OnlineClassifier,
     OnlineRegressor,
     ProximalClassifier,
@@ -34,6 +35,15 @@ def test_numbers_whose_squares_are_infinite_are_named(cls: Any, form: Any) -> No
     X = form(X)
     with pytest.raises(DataError, match=r"X has the entry 1e\+300, whose square is not finite: scale X"):
         cls().fit(X, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("cls", [MKLClassifier, MKLRegressor])
+def test_kernels_without_a_positive_diagonal_are_named(cls: Any) -> None:
+    X = np.random.default_rng(0).uniform(size=(40, 3))
+    with pytest.raises(DataError, match=r"additive_chi2.*the mean of K\(x, x\) is 0; add a constant"):
+        cls(["gaussian", "additive_chi2"]).fit(X, np.arange(40) % 2)
+    with pytest.raises(DataError, match=r"the mean of K\(x, x\) is -1"):
+        cls([lambda a, b: -np.ones((len(a), len(b)))]).fit(X, np.arange(40) % 2)
 
 
 @pytest.mark.parametrize("cls", [OnlineClassifier, ProximalClassifier])

@@ -167,3 +167,10 @@ def test_a_choice_is_told_in_words() -> None:
     assert narrow.told() == "kernel 1 alone, with 0.5 of its width, C 2: 87.5% of 40 held-out rows right"
     plain = Machine(Weights("learnt", np.ones(2)), 8.0)
     assert plain.told() == "kernels as the penalty weighs them, too few rows to compare"
+
+
+@pytest.mark.parametrize("unit", [1e-6, 3.0])
+def test_units_of_weights_do_not_matter(unit: float) -> None:
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, Y.size)
+    one, other = (MKLClassifier(random_state=0).fit(X, Y, sample_weight=w) for w in (weight, unit * weight))
+    np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), atol=1e-6)

@@ -41,6 +41,33 @@ def test_errors_of_rows_left_out_are_those_of_learning_without_them(strength: fl
         assert found[i] == pytest.approx(Y[i] - np.append(X[i], 1.0) @ theta, rel=1e-8)
 
 
+@pytest.mark.parametrize("strength", [0.003, 0.05])
+def test_rows_left_out_judge_kernels_with_negative_eigenvalues_as_they_are(strength: float) -> None:
+    K = np.minimum(1.0, 2.0 * Gaussian(1.0).block(X))
+    assert np.linalg.eigvalsh(K)[0] < -0.5
+    share = RNG.dirichlet(np.full(40, 20.0))
+    found = left_out(K, Y, share, np.array([strength]))[0]
+    for i in range(0, 40, 7):
+        # Shares keep their sizes when a row is left out, so the strength is divided by their new sum.
+        rest = np.arange(40) != i
+        left = share[rest].sum()
+        rows = Rows([K[np.ix_(rest, rest)]], np.ones(1), Y[rest], share[rest])
+        a, _, b = fitted_ridge(rows, Ridge(Weights("learnt", np.ones(1)), strength / left))
+        assert found[i] == pytest.approx(Y[i] - K[i, rest] @ a[0] - b, rel=1e-6)
+
+
+def test_a_kernel_with_negative_eigenvalues_does_as_well_as_promised() -> None:
+    x = np.random.default_rng(0).uniform(size=(400, 5))
+    y = np.sin(np.pi * x[:, 0] * x[:, 1]) + 2.0 * (x[:, 2] - 0.5) ** 2 + x[:, 3]
+
+    def capped(a: Any, b: Any) -> Any:
+        return np.minimum(1.0, 2.0 * np.asarray(Gaussian(0.33).block(a, b)))
+
+    model = MKLRegressor([capped], random_state=0).fit(x[:200], y[:200])
+    error = np.mean((model.predict(x[200:]) - y[200:]) ** 2)
+    assert error < 2.0 * min(model.held_out_errors_)
+
+
 def test_the_model_is_weighted_ridge_regression() -> None:
     weight = RNG.uniform(0.5, 2.0, 40)
     share = weight / weight.sum()

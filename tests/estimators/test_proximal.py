@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -237,3 +239,13 @@ def test_cross_validation_with_a_scorer_and_given_strengths():
     assert ridge.score(X, Y) > 0.9
     with pytest.raises(Unsupported, match="strength"):
         ProximalRegressorCV(penalty=penalties.L1Ball(1.0)).fit(X, Y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_the_grid_of_a_squared_norm_follows_the_units_of_the_columns(form: Any) -> None:
+    one, other = (
+        ProximalRegressorCV(penalty="squared-l2", n_strengths=11, cv=3).fit(form(unit * X), Y)
+        for unit in (1.0, 2.0**-10)
+    )
+    assert other.strength_ == pytest.approx(one.strength_ * 2.0**-20)
+    assert other.score(form(2.0**-10 * X), Y) == pytest.approx(one.score(form(X), Y), abs=1e-3)

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -16,13 +17,13 @@ from spom.core.registry import keep, register
 from spom.errors import Unsupported
 from spom.estimators.linear.choosing import is_auto
 from spom.estimators.linear.proximal import ProximalClassifier, ProximalRegressor, replaced
-from spom.estimators.linear.scaling import measured
+from spom.estimators.linear.scaling import column_squares, measured
 from spom.estimators.training import all_or_nothing
 from spom.penalties.base import with_strength
 from spom.solvers.batch.datafit import LinearSmooth
 from spom.solvers.batch.path import Path, check_grid, path, strength_grid
 
-# The grid for penalties that no strength makes zero, such as squared norms.
+# The grid for penalties that no strength makes zero, such as squared norms, times the square of the unit of X.
 WIDE = (1e3, 1e-7)
 
 
@@ -85,7 +86,7 @@ class ProximalCV:
         try:
             return strength_grid(problem, penalty, self.n_strengths, self.ratio)
         except Unsupported:
-            return np.geomspace(*WIDE, self.n_strengths)
+            return _square_unit(problem.X, problem.fit_intercept) * np.geomspace(*WIDE, self.n_strengths)
 
     def _fold(self: Any, problem: LinearSmooth, penalty: Any, grid: Floats, train: Any, test: Any) -> Floats:
         """Return the score of each strength on the test part, after a path on the training part."""
@@ -117,6 +118,20 @@ class ProximalCV:
         return np.array(scores)
 
 
+def _square_unit(X: Any, intercept: bool) -> float:
+    """Return the median variance of the columns that vary; the median mean square if X is sparse or not centred.
+
+    >>> _square_unit(np.array([[1.0, 7.0, 0.0], [3.0, 7.0, 4.0]]), True)
+    2.5
+    """
+    if sparse.issparse(X):
+        squares = column_squares(X.tocsr())[1] / X.shape[0]
+    else:
+        squares = np.var(X, axis=0) if intercept else np.mean(X**2, axis=0)
+    squares = squares[squares > 0.0]
+    return float(np.median(squares)) if squares.size else 1.0
+
+
 def _rows(problem: LinearSmooth, which: Any) -> LinearSmooth:
     weights = problem.weights[which]
     return LinearSmooth(
@@ -142,10 +157,10 @@ class ProximalRegressorCV(ProximalCV, ProximalRegressor):
     """`ProximalRegressor` with the strength of its penalty chosen by cross-validation; `penalty="auto"` is L1.
 
     `strengths` is the grid; by default, `n_strengths` values from the smallest that gives zero weights down to
-    `ratio` of it. `cv` is a number of folds, a splitter or an iterable of splits. `scoring` is a scorer of
-    scikit-learn; None means the mean loss on the held-out part, with sample weights. All other parameters
-    are those of `ProximalRegressor`. Further attributes after `fit`: `strength_`, `best_score_`, `strengths_` and
-    `cv_scores_` (one row per strength, one column per fold).
+    `ratio` of it, or, if none does, from 1e3 to 1e-7 times the median variance of a column. `cv` is a number of folds,
+    a splitter or an iterable of splits. `scoring` is a scorer of scikit-learn; None means the mean loss on the
+    held-out part, with sample weights. All other parameters are those of `ProximalRegressor`. Further attributes after
+    `fit`: `strength_`, `best_score_`, `strengths_` and `cv_scores_` (one row per strength, one column per fold).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

@@ -242,13 +242,12 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         given = as_kernels(self._given(4 if sparse.issparse(X) else 5))
         self.default_kernels_ = DEFAULT_KERNELS
         index, weight = self._labels(y, X, check_weights(sample_weight, X))
-        total = float(X.shape[0] if weight is None else weight.sum())
         if X.shape[0] <= FEW_ROWS:
             # Equal rows become one with a weight, so a weight is equivalent to repetition.
             X, index, weight = merged(X, index, weight)
         blocks = blocks_of(given, X, Making.of(self, self.classes_.size))
         self.blocks_ = list(given)
-        self._keep(self._run(blocks, index, weight, X, total, trainer, dev))
+        self._keep(self._run(blocks, index, weight, X, trainer, dev))
 
     def _fit_grams(self, X: Any, y: Any, sample_weight: ArrayLike | None, trainer: Trainer, dev: Any) -> None:
         blocks = grams_of(list(X))
@@ -261,8 +260,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         index, weight = self._labels(y, like, check_weights(sample_weight, like))
         self.n_features_in_ = sizes[0]
         self.blocks_ = list(range(len(sizes)))
-        total = float(sizes[0] if weight is None else weight.sum())
-        self._keep(self._run(blocks, index, weight, None, total, trainer, dev))
+        self._keep(self._run(blocks, index, weight, None, trainer, dev))
 
     def _given(self, count: int, version: int = DEFAULT_KERNELS) -> Any:
         """Return the kernels, or the first `count` default ones, which differ in version 1."""
@@ -283,15 +281,15 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
         index = encode(labels, self.classes_)
         return index, combined_weights(weight, class_weights(self.class_weight, self.classes_, labels), index)
 
-    def _run(
-        self, blocks: Any, index: Ints, weight: Floats | None, X: Any, total: float, trainer: Trainer, dev: Any
-    ) -> KernelFit:
-        """Learn from rows (or None) of this total weight."""
+    def _run(self, blocks: Any, index: Ints, weight: Floats | None, X: Any, trainer: Trainer, dev: Any) -> KernelFit:
+        """Learn from rows (or None)."""
         if weight is not None:
             weight = weight * (weight.size / weight.sum())
         options: dict[str, Any] = {"explicit": blocks.explicit, "weight": weight, "check": False}
         problem = KernelProblem.of(blocks.grams, index, self.classes_.size, **options)
         weight = np.ones(index.size) if weight is None else weight
+        # The mean weight of a row is one for every unit of the given weights, as C has no unit.
+        total = float(np.count_nonzero(weight))
         weight = weight * (total / weight.sum())
         task = Task(self, blocks, X, index, weight)
         blocks, self.pruning_ = pruned(self.prune, task, self._targets(problem.y, weight), self._seed(trainer))

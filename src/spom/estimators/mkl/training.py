@@ -12,7 +12,7 @@ import numpy as np
 
 from spom.core.arrays import Floats, Ints
 from spom.core.state import State
-from spom.errors import Unsupported
+from spom.errors import DataError, Unsupported
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.training import Arrays, Learner, Trainer
 from spom.kernels.base import Kernel
@@ -160,6 +160,7 @@ def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
         tell(message, making.verbose, making.label)
         if chosen.form == "kept":
             grams = build(kernels, X, dtype=dtype, n_jobs=making.n_jobs)
+            _check_sizes(kernels, grams)
         elif chosen.form == "rows":
             grams, slots = computed(kernels, X, dtype), chosen.slots
         else:
@@ -169,6 +170,19 @@ def blocks_of(given: Sequence[Kernel], X: Any, making: Making) -> Blocks:
     explicit = [ExplicitBlock.of_dense(f.transform(X)) for f in maps]
     order = order + [m for m in range(len(given)) if m not in order]
     return Blocks(kernels, grams, maps, explicit, order, slots, message)
+
+
+def _check_sizes(kernels: Sequence[Kernel], grams: Sequence[Gram]) -> None:
+    """Raise a `DataError` if K(x, x) is zero or negative on average and K is not zero: no weight is right for it.
+
+    Differences of rows, as in `"additive_chi2"`, are such kernels.
+    """
+    for kernel, gram in zip(kernels, grams, strict=True):
+        size, values = float(gram.diagonal().mean()), getattr(gram, "values", None)
+        most = 0.0 if values is None else max(float(values.max()), -float(values.min()))
+        if size < 0.0 or size < 1e-9 * most:
+            what = f"{kernel!r} is not positive semidefinite: the mean of K(x, x) is {size:g}"
+            raise DataError(f"{what}; add a constant, or take its exponential, as 'chi2' does for 'additive_chi2'")
 
 
 def tell(message: str, verbose: int, label: str) -> None:
