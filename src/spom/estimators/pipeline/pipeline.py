@@ -207,6 +207,10 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
             yield words, replace(place)
             place.characters += len(text)
             place.sentences += words.offsets.size - 1
+            if words.tokens.codes.size:
+                place.after = text[int(words.segments.end[-1]) :]
+            elif place.after is not None:
+                place.after += text
 
     def _predicted(self, text: str, place: Place) -> Treebank:
         if not isinstance(text, str):
