@@ -150,6 +150,7 @@ def test_options_that_make_no_sense(spom: Command, here: Path, tmp_path: Path) -
     assert "has no groups" in spom.fails(*words, "--groups", "2")
     assert "--set: unknown parameter 'nothing'; available: " in spom.fails(*words, "--set", "nothing=1")
     assert "NAME=VALUE" in spom.fails(*words, "--set", "nothing")
+    assert "--set: step is 'auto' and has no parameters" in spom.fails(*words, "--set", "step__eta0=9")
     assert "no Dask scheduler at x:1" in spom.fails(*words, "--dask", "x:1")
     assert "'--shards': 0 is not in the range x>=1" in spom.fails(*words, "--shards", "0")
     assert "for taggers, parsers and the online solver" in spom.fails(*words, "--shards", "2", "--solver", "proximal")

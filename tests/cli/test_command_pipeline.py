@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spom.cli.main import main
+from spom.cli.texts import text_blocks
 from spom.data import read_conllu
 from spom.data.conllu import conllu_text
 from spom.data.surface import Surface
@@ -147,3 +148,14 @@ def test_without_trees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "tags.values" not in shown
     assert main(["inspect", str(model), "--all"]) == 0
     assert "tags.values" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blocks_of_text_end_with_a_paragraph(end: str, tmp_path: Path) -> None:
+    paragraph = f"one two{end}" * 9 + f"three.{end}{end}"
+    path = tmp_path / "long.txt"
+    path.write_bytes(paragraph.encode() * 9_000)
+    blocks = list(text_blocks(str(path)))
+    assert len(blocks) > 1
+    assert "".join(blocks) == paragraph * 9_000
+    assert all(block.endswith(paragraph) for block in blocks)

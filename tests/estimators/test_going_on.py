@@ -13,6 +13,7 @@ from sklearn.metrics import log_loss
 
 import spom
 from spom import OnlineClassifier, OnlineRegressor, SequenceTagger
+from spom.data import read_conll
 from spom.data.generated import ingredients
 from spom.losses import Logistic
 from spom.penalties import L1
@@ -135,3 +136,14 @@ def test_a_tagger_keeps_what_fit_learnt(penalty: str) -> None:
     for k in range(0, 50, 5):
         model.partial_fit(train[k : k + 5])
         assert model.score(test) > before - 0.02
+
+
+@pytest.mark.parametrize("settings", [{}, {"penalty": "sparse-mkl"}, {"penalty": "group-lasso"}, {"step": "sqrt"}])
+def test_a_chunker_keeps_what_fit_learnt(settings: dict[str, Any], data_folder: Path) -> None:
+    part = read_conll(data_folder / "conll2000" / "train.txt.gz")[:1100]
+    labels = [str(label) for label in part.distinct(2)[1]]
+    model = SequenceTagger(random_state=0, verbose=0, **settings).fit(part[:500], classes=labels)
+    before = model.score(part[600:])
+    for k in range(500, 530, 10):
+        model.partial_fit(part[k : k + 10])
+        assert model.score(part[600:]) > before - 0.03

@@ -203,6 +203,24 @@ def test_blocks_in_threads_are_those_of_one_thread(pipeline: Pipeline) -> None:
     assert text[int(last[0]) : int(last[1])] == "."
 
 
+def test_blocks_of_paragraphs_give_what_the_whole_text_gives(pipeline: Pipeline) -> None:
+    blocks = ["\n\n", "The dogs saw cats.\n\n", "\n", "A cat sleeps. The dog saw.\n", "\nThe dogs saw cats."]
+    whole = conllu_text(pipeline.predict("".join(blocks)))
+    assert whole.count(b"# newpar") == 2
+    headings = [line for line in whole.split(b"\n") if line.startswith(b"#")]
+    found = b"".join(conllu_text(part) for part in pipeline.predict_blocks(blocks))
+    assert [line for line in found.split(b"\n") if line.startswith(b"#")] == headings
+
+
+@pytest.mark.parametrize(
+    ("parser", "message"),
+    [(3, "parser must be a dict of settings"), ({"ordr": 1}, "no setting 'ordr'; did you mean 'order'")],
+)
+def test_unknown_settings_of_the_parser_are_an_error(parser: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Pipeline(parser=parser, verbose=0).fit(bank(20, 0))
+
+
 def test_several_texts_and_no_text(pipeline: Pipeline) -> None:
     one = pipeline.predict("The dogs saw cats.")
     both = pipeline.predict(["The dogs saw cats.", "The dogs saw cats."])

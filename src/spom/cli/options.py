@@ -328,8 +328,12 @@ def set_parameters(model: Any, settings: list[str] | None) -> None:
     """Set the parameters that `--set` names; an unknown name is an error that lists the known ones."""
     found, known = parsed(settings), set(model.get_params(deep=False)) - {"callbacks", "verbose"}
     for name in found:
-        if name.partition("__")[0] not in known:
+        outer, inner, _ = name.partition("__")
+        if outer not in known:
             raise Unsupported(f"--set: unknown parameter {name!r}; {registry.suggestion(name, sorted(known))}")
+        value = found.get(outer, getattr(model, outer))
+        if inner and outer != "penalty" and not hasattr(value, "set_params"):
+            raise Unsupported(f"--set: {outer} is {value!r} and has no parameters: set it as a whole, {outer}=VALUE")
     model.set_params(**found)
 
 

@@ -64,7 +64,7 @@ def text_blocks(source: str, encoding: str = "utf-8") -> Iterator[str]:
 def _cut(text: str) -> int:
     """Return where a block ends: after the last paragraph, line, ". " or blank of its second half, else at its end."""
     half = len(text) // 2
-    for end in ("\n\n", "\n", ". ", " "):
+    for end in ("\n\n", "\r\n\r\n", "\n", ". ", " "):
         found = text.rfind(end, half)
         if found >= 0:
             return found + len(end)

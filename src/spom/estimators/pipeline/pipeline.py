@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spom.core.arrays import Ints
 from spom.core.ordered import in_order
-from spom.core.registry import keep, register
+from spom.core.registry import keep, register, suggestion
 from spom.data.columns import Columns, packed_strings
 from spom.data.conllu import join_treebanks, parse_conllu
 from spom.data.interning import distinct
@@ -130,6 +130,7 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
     def fit(self, X: Treebank, y: Any = None, dev: Treebank | None = None) -> Self:
         """Learn all stages from a treebank; `dev` chooses the parser's best epoch. `y` is not used."""
+        parser = self._new_parser()
         bank, held = _checked(X, self.trees), None if dev is None else _checked(dev, self.trees)
         most = None if self.size is None else bytes_of(self.size)
         surface, clock = Surface.of(bank), Clock(self.verbose)
@@ -162,14 +163,25 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
                     )
                 seen = with_gold(bank, _with_words(bank, tagger, crossed, own))
             known = None if held is None else _tagged(tagger, lemmatizer, held)
-            settings = {**PARSER, "prune": self.prune, "random_state": self.random_state, "verbose": 0}
-            parser = DependencyParser(**{**settings, **(self.parser or {})})
             found["parser_"] = clock.timed("trees", lambda: parser.fit(seen, dev=known))
             kept |= {} if parser.pruning_ is None else {"trees": parser.pruning_}
         self.__dict__.update(found)
         if most is not None:
             clock.timed("size", lambda: shrink(self, most))
         return self
+
+    def _new_parser(self) -> DependencyParser:
+        """Return the parser before training, with the settings of `parser`."""
+        given = {} if self.parser is None else self.parser
+        if not isinstance(given, dict):
+            raise ValueError(f"parser must be a dict of settings, such as {{'order': 1}}; it is {given!r}")
+        known = DependencyParser._get_param_names()
+        for name in given:
+            if name not in known:
+                raise ValueError(f"the parser has no setting {name!r}; {suggestion(name, known)}")
+        return DependencyParser(
+            **{**PARSER, "prune": self.prune, "random_state": self.random_state, "verbose": 0, **given}
+        )
 
     # --- using it ----------------------------------------------------------------------------------------
 
@@ -207,6 +219,10 @@ class Pipeline(SavingPipeline, BaseEstimator):  # type: ignore[misc]  # scikit-l
             yield words, replace(place)
             place.characters += len(text)
             place.sentences += words.offsets.size - 1
+            if words.tokens.codes.size:
+                place.after = text[int(words.segments.end[-1]) :]
+            elif place.after is not None:
+                place.after += text
 
     def _predicted(self, text: str, place: Place) -> Treebank:
         if not isinstance(text, str):

@@ -21,10 +21,11 @@ _FIXED = ("_\t_\t_\t", "TokenRange=", "\t_\t_\t_\t_\t_\t_\t_\t")
 
 @dataclass
 class Place:
-    """The position in a text: characters read, and sentences written."""
+    """The position in a text: characters read, sentences written, and the blanks since the last token, if any."""
 
     characters: int = 0
     sentences: int = 0
+    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -157,13 +158,14 @@ def _heads(words: Words, place: Place) -> list[str]:
     text, begins, ends = words.text, words.segments.begin, words.segments.end
     offsets, found = words.segments.offsets, []
     spans = zip(begins[offsets[:-1]].tolist(), ends[offsets[1:] - 1].tolist(), strict=True)
-    before = None
+    lines, before = 0 if place.after is None else place.after.count("\n"), 0
     for first, last in spans:
         place.sentences += 1
-        paragraph = "# newpar\n" if before is not None and text.count("\n", before, first) > 1 else ""
+        opens = (before > 0 or place.after is not None) and lines + text.count("\n", before, first) > 1
+        paragraph = "# newpar\n" if opens else ""
         own = " ".join(text[first:last].split())
         found.append(f"{paragraph}# sent_id = {place.sentences}\n# text = {own}\n")
-        before = last
+        before, lines = last, 0
     return found
 
 

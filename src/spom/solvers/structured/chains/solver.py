@@ -285,7 +285,7 @@ class OnlineChain:
 
     def start_at(self, W: Singles, chain: Floats) -> None:
         """Start from these weights instead of zero."""
-        self.engine.start_at(W, chain, float(self.step.sizes(1, 1, max(1, len(self.tokens)))[0]))
+        self.engine.start_at(W, chain, float(self.step.sizes(self.rounds + 1, 1, max(1, len(self.tokens)))[0]))
 
     # --- the run ---------------------------------------------------------------------------------------
 
