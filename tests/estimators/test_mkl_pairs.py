@@ -146,18 +146,19 @@ def test_a_width_that_the_data_chose_is_changed_if_another_is_better(tmp_path: P
     x_test, y_test = squares_of_a_board(500, 1)
     model = MKLClassifier([Gaussian()], precision="double", random_state=0).fit(x, y)
     wide = Gaussian().fitted(x).variance
-    (narrow,) = model._model.kernels
+    (narrow,) = model.kernels_
     assert wide is not None
     assert narrow.variance == pytest.approx(wide / 16.0)
     cost = 1.0 / (model.penalty_.strength * y.size)
     peer = SVC(kernel="precomputed", C=cost, tol=1e-8).fit(narrow.block(x) + 1.0, y)
     assert (model.predict(x_test) == peer.predict(narrow.block(x_test, x) + 1.0)).mean() > 0.99
     given = MKLClassifier([Gaussian(wide)], random_state=0).fit(x, y)
-    assert given._model.kernels[0].variance == wide
+    assert given.kernels_[0].variance == wide
     assert model.score(x_test, y_test) > given.score(x_test, y_test) + 0.1
     model.save(tmp_path / "board.spom")
     again = spom.load_model(tmp_path / "board.spom")
     np.testing.assert_array_equal(again.decision_function(x_test), model.decision_function(x_test))
+    assert list(map(repr, again.kernels_)) == list(map(repr, model.kernels_))
 
 
 def test_a_choice_is_told_in_words() -> None:

@@ -52,7 +52,7 @@ def test_rows_left_out_judge_kernels_with_negative_eigenvalues_as_they_are(stren
         rest = np.arange(40) != i
         left = share[rest].sum()
         rows = Rows([K[np.ix_(rest, rest)]], np.ones(1), Y[rest], share[rest])
-        a, _, b = fitted_ridge(rows, Ridge(Weights("learnt", np.ones(1)), strength / left))
+        a, _, b = fitted_ridge(rows, Ridge(Weights("learnt", np.ones(1)), strength / left, 0, {}))
         assert found[i] == pytest.approx(Y[i] - K[i, rest] @ a[0] - b, rel=1e-6)
 
 
@@ -72,7 +72,7 @@ def test_the_model_is_weighted_ridge_regression() -> None:
     weight = RNG.uniform(0.5, 2.0, 40)
     share = weight / weight.sum()
     rows = Rows([X[:, :1] @ X[:, :1].T, X[:, 1:] @ X[:, 1:].T], np.ones(2), Y, weight)
-    a, norms, b = fitted_ridge(rows, Ridge(Weights("learnt", np.array([0.75, 0.25])), 0.2))
+    a, norms, b = fitted_ridge(rows, Ridge(Weights("learnt", np.array([0.75, 0.25])), 0.2, 0, {}))
     scaled = X * np.sqrt([0.75, 0.25, 0.25])
     theta = features_ridge(scaled, Y, share, 0.2)
     np.testing.assert_allclose(
@@ -86,7 +86,7 @@ def test_it_is_kernel_ridge_regression_with_what_was_chosen() -> None:
     model = MKLRegressor([Linear(), Gaussian()], random_state=0).fit(x[:200], y[:200])
     K = sum(
         w * k.block(x) / np.diagonal(k.block(x[:200])).mean()
-        for w, k in zip(model.block_weights_[model.selected_], model._model.kernels, strict=True)
+        for w, k in zip(model.block_weights_[model.selected_], model.kernels_, strict=True)
     )
     # A large constant in the kernel is an intercept that is hardly penalised.
     peer = KernelRidge(kernel="precomputed", alpha=200 * model.penalty_.strength).fit(K[:200, :200] + 1e4, y[:200])
@@ -108,9 +108,9 @@ def test_a_width_is_changed_if_another_is_better_unless_it_was_given(tmp_path: P
     model = MKLRegressor([Gaussian()], random_state=0).fit(x[::2], y[::2])
     wide = Gaussian().fitted(x[::2]).variance
     assert wide is not None
-    assert model._model.kernels[0].variance == pytest.approx(wide / 16.0)
+    assert model.kernels_[0].variance == pytest.approx(wide / 16.0)
     given = MKLRegressor([Gaussian(wide)], random_state=0).fit(x[::2], y[::2])
-    assert given._model.kernels[0].variance == wide
+    assert given.kernels_[0].variance == wide
     assert model.score(x[1::2], y[1::2]) > given.score(x[1::2], y[1::2])
     model.save(tmp_path / "waves.spom")
     np.testing.assert_array_equal(spom.load_model(tmp_path / "waves.spom").predict(x), model.predict(x))
@@ -153,7 +153,7 @@ def test_single_precision_and_sparse_rows_do_as_well() -> None:
 
 
 def test_a_choice_is_told_in_words() -> None:
-    few = Ridge(Weights("learnt", np.ones(2)), 0.01)
+    few = Ridge(Weights("learnt", np.ones(2)), 0.01, 0, {})
     assert few.told() == "kernels as the penalty weighs them, too few rows to compare"
     grams = [Laplacian(1.0).block(X), np.zeros((40, 40))]
     found = chosen_ridge(Rows(grams, np.array([1.0, 0.0]), Y, np.ones(40)), [np.array([1.0, 0.0])], 0)

@@ -16,6 +16,7 @@ from spom.errors import ModelFileError
 from spom.estimators.mkl.model import KernelModel
 from spom.estimators.mkl.pruning import KernelPruning
 from spom.estimators.saving import Saving
+from spom.kernels.base import Kernel
 
 
 class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -39,6 +40,12 @@ class KernelEstimator(TakesPenalty, TakesCallbacks, Saving, BaseEstimator):  # t
         """The kernels with non-zero weight, as indices into `blocks_`."""
         check_is_fitted(self)
         return np.flatnonzero(self.block_norms_)
+
+    @property
+    def kernels_(self) -> list[Kernel]:
+        """The selected kernels as they were learnt with: with a width, where the data chose it."""
+        check_is_fitted(self)
+        return list(self._model.kernels)
 
     def model_state(self) -> tuple[dict[str, Any], Arrays]:
         """Return the state and arrays that `spom.models` writes."""

@@ -111,6 +111,7 @@ class MKLClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]  # 
     classes_ : the distinct labels.
     penalty_ : the penalty with its strength.
     blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels with non-zero weight.
+    kernels_ : the selected kernels with the widths that the data chose; empty for Gram matrices.
     n_support_ : the number of training rows with weight; the model keeps only these.
     calibration_ : the softmax of this number times the scores is `predict_proba`, if the loss is not a likelihood.
     pruning_ : the result of `prune`, which prints as a table; None without it.

@@ -63,7 +63,8 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
         with such a form. `"auto"` is `SparseMKL` with a strength that is best for rows left out, which may also choose
         equal weights or a single kernel (`mkl.ridges`); for the name of a penalty the strength is chosen on held-out
         rows; None is no penalty.
-    epochs, tol : the maximum number of steps; stop at a duality gap of `tol` times half the variance of y.
+    epochs, tol : the maximum number of steps; stop at a duality gap of `tol` times half the variance of y. With
+        `penalty="auto"` they end the search for weights of the kernels; the model itself is exact.
     memory, precision, n_jobs : of the Gram matrices, as in `MKLClassifier`.
     prune : None, "auto" or `{"false_discovery_rate": 0.1}`, as in `MKLClassifier`.
     random_state : of the held-out rows.
@@ -72,6 +73,7 @@ class MKLRegressor(RegressorMixin, KernelEstimator):  # type: ignore[misc]  # sc
     Attributes
     ----------
     blocks_, block_weights_, selected_ : the kernels; beta, which sums to one; the kernels with non-zero weight.
+    kernels_ : the selected kernels with the widths that the data chose.
     penalty_ : the penalty with its strength. strengths_, held_out_errors_ : the strengths tried, and their errors.
     intercept_ : b. n_support_ : the number of training rows that the model keeps.
     pruning_ : the result of `prune`, which prints as a table; None without it.

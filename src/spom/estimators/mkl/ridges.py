@@ -36,8 +36,8 @@ class Ridge(NamedTuple):
 
     weights: Weights
     strength: float
-    held: int = 0
-    errors: dict[float, float] = {}  # noqa: RUF012 a named tuple's default is never changed
+    held: int
+    errors: dict[float, float]
 
     def told(self) -> str:
         """Describe the choice and its reason."""
@@ -51,7 +51,7 @@ def chosen_ridge(rows: Rows, learnt: Sequence[Floats], seed: int) -> Ridge:
     some = np.flatnonzero(rows.weight > 0.0)
     some = np.sort(np.random.default_rng(seed).permutation(some)[:MOST])
     if some.size < FEW:
-        return Ridge(candidates(rows, *learnt)[0], DEFAULT)
+        return Ridge(candidates(rows, *learnt)[0], DEFAULT, 0, {})
     part = rows.some(some)
     share = part.weight / part.weight.sum()
     every = candidates(part, *learnt)
@@ -103,5 +103,11 @@ def fitted_ridge(rows: Rows, ridge: Ridge) -> tuple[Floats, Floats, float]:
 def _centred(K: Any, y: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
     """Return (K, y, roots of the shares): centred by the shares and multiplied by their roots, K on both sides."""
     root, mean = np.sqrt(share), share @ K
-    A = (K - mean - mean[:, None] + float(mean @ share)).astype(np.float64, copy=False)
-    return root[:, None] * A * root, root * (y - share @ y), root
+    # In place, and by columns as LAPACK reads it: the matrix may be as large as memory allows.
+    A = np.array(K, dtype=np.float64, order="F")
+    A -= mean
+    A -= mean[:, None]
+    A += float(mean @ share)
+    A *= root
+    A *= root[:, None]
+    return A, root * (y - share @ y), root
